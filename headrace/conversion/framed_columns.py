@@ -1,6 +1,8 @@
 """Keys and values as converters of a registry read them: what is compressed, and ids that headers have."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
@@ -8,33 +10,38 @@ import numpy as np
 from headrace.formats.converters.framing import glue_inflated_bytes
 from headrace.model.columns import Column, Headers, KafkaRecords, column_of
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
-from headrace.options.sink_settings import Converters, ConverterSettings
+from headrace.options.sink_settings import Converters
 
 _INFLATED_BYTES: Final = 4 * 1024 * 1024
 _KEY_ID: Final = "__key_schema_id"
 _VALUE_ID: Final = "__value_schema_id"
 
 
-def framed_keys(records: KafkaRecords, converters: Converters) -> Column:
-    """The keys, in which ids of schemas are where their converter looks for them."""
-    return _framed(records.keys, records.headers, converters.key, _KEY_ID)
+def framed(records: KafkaRecords, converters: Converters) -> tuple[Column, Column]:
+    """The keys and the values, in which ids of schemas are where their converters look for them."""
+    found = records.keys, records.values
+    read_by = (converters.key, _KEY_ID), (converters.value, _VALUE_ID)
+    wanted = {name for converter, name in read_by if isinstance(converter.registry, RegistrySettings)}
+    # Headers of tracing are on each record, and those of schemas on none.
+    if (
+        records.headers is None
+        or not wanted
+        or wanted.isdisjoint(map(itemgetter(0), chain.from_iterable(records.headers)))
+    ):
+        return found
+    keys, values = (
+        _framed(column, records.headers, name) if name in wanted else column
+        for column, (_, name) in zip(found, read_by, strict=True)
+    )
+    return keys, values
 
 
-def framed_values(records: KafkaRecords, converters: Converters) -> Column:
-    """The same of values."""
-    return _framed(records.values, records.headers, converters.value, _VALUE_ID)
-
-
-def _framed(
-    column: Column, headers: Sequence[Headers] | None, converter: ConverterSettings, name: str
-) -> Column:
+def _framed(column: Column, headers: Sequence[Headers], name: str) -> Column:
     """Data with the id of their schema before them, where Confluent's serializers put it into a header.
 
     A header has what would be before the data, and goes before what is there, as its deserializers have it;
     of several the last one counts. A null stays null.
     """
-    if headers is None or not isinstance(converter.registry, RegistrySettings):
-        return column
     ids = {
         row: value
         for row, each in enumerate(headers)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
-from headrace.conversion.framed_columns import framed_keys, framed_values, inflated_at_once
+from headrace.conversion.framed_columns import framed, inflated_at_once
 from headrace.conversion.side_rows import side_output
 from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
@@ -40,7 +40,7 @@ from headrace.formats.encoding.connect_values import unwritable
 from headrace.formats.encoding.row_schema import ColumnForm
 from headrace.formats.transforms.record_chain import NullRuns, RecordChain
 from headrace.model.clock import wall_ms
-from headrace.model.columns import KafkaRecords, Numbers
+from headrace.model.columns import Column, KafkaRecords, Numbers
 from headrace.names.archive_names import LayoutName
 from headrace.options.schema_settings import GlueSettings
 from headrace.options.sink_settings import (
@@ -177,8 +177,9 @@ class RecordConverter:
         elif self._nulls is NullValues.FAIL:
             for row in without_value.tolist():
                 faults.add(row, *FAILING_NULL)
-        keys = self._of_field(OutputField.KEY, records, faults)
-        values = self._of_field(OutputField.VALUE, records, faults)
+        key_data, value_data = framed(records, self._converters)
+        keys = self._of_field(OutputField.KEY, key_data, records.topic, faults)
+        values = self._of_field(OutputField.VALUE, value_data, records.topic, faults)
         if self._output.layout in _BY_VALUE and not self._holds_all:
             # There a null is whatever the converter makes one of.
             ignored = np.union1d(ignored, self._null_values(values, faults))
@@ -206,15 +207,13 @@ class RecordConverter:
             self._members.note(records.topic, [run.value for run in made])
         return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
-    def _of_field(self, field: OutputField, records: KafkaRecords, faults: RowFaults) -> list[Segment]:
+    def _of_field(self, field: OutputField, data: Column, topic: str, faults: RowFaults) -> list[Segment]:
         if field is OutputField.KEY:
-            keys = framed_keys(records, self._converters)
-            segments = self._key.convert(keys, records.topic, faults)
+            segments = self._key.convert(data, topic, faults)
             if self._sidecars.keys is not None and not self._holds_all:
                 segments = without_nulls(segments, *NULL_KEY, faults)
         else:
-            values = framed_values(records, self._converters)
-            segments = self._value.convert(values, records.topic, faults)
+            segments = self._value.convert(data, topic, faults)
         if self._holds_all:
             return segments
         if field in self._output.fields:

@@ -1,12 +1,14 @@
 """Gives fetched records to their partitions; what cannot be understood at the moment waits.
 
 A schema registry that is away holds back the records that need it, not what is open already, and not the
-partitions that can continue. A partition whose checkpoint has no room for more bad records waits as well.
+partitions that can continue. A partition whose checkpoint has no room for more bad records waits as well, and
+one whose dead letters no broker takes at the moment.
 """
 
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 import structlog
@@ -27,12 +29,19 @@ _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 10.0
 _CONVERTER: Final = "converter"
 _CROWDED: Final = "checkpoint"
+_HELD: Final = "dead_letters"
+# Each question about a dead letter topic may take its time, and a transaction that fails a minute.
+_FIRST_HELD_PAUSE: Final = 1.0
+_LONGEST_HELD_PAUSE: Final = 30.0
 # A partition that is crowded is so for as long as S3 takes to have one object.
 _LONG_SECONDS: Final = 60.0
 # How long the next piece of a fetch waits for S3: then there is more in memory, and a round comes to its end.
 _ROOM_SECONDS: Final = 1.0
 FULL_SECONDS: Final = 0.1
 """How long S3 is waited for where it has too much to take."""
+_FETCH_RECORDS: Final = 10_000
+# What is fetched at once is there several times while it is decoded, grouped and encoded.
+_FETCH_BYTES: Final = 4 * 1024 * 1024
 MAX_PENDING: Final = 2_000
 """Closed objects that are not completed: beyond these, filling stops."""
 
@@ -53,6 +62,17 @@ class FeedReader(Protocol):
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """See `PartitionReader.resume`."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """Partitions of which nothing is read until something is over."""
+
+    partitions: set[TopicPartition]
+    why: str
+    is_over: Callable[[], bool]
+    ask_at: float
+    pause: float = _FIRST_HELD_PAUSE
 
 
 class RecordFeed:
@@ -78,6 +98,7 @@ class RecordFeed:
         self._crowded: dict[TopicPartition, float] = {}
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
+        self._held: _Held | None = None
 
     def add(self, records: KafkaRecords, now_ms: int) -> None:
         """Give these to their partition, after what waits there."""
@@ -90,6 +111,7 @@ class RecordFeed:
 
     def retry(self, now_ms: int) -> None:
         """Try what waits again, when it is time."""
+        self._look_at_held()
         if not self._waiting or self._now() < self._retry_at:
             return
         for partition in list(self._waiting):
@@ -97,12 +119,18 @@ class RecordFeed:
             if not self._give(partition, self._waiting[partition], now_ms):
                 return
 
+    def hold(self, partitions: Iterable[TopicPartition], why: str, is_over: Callable[[], bool]) -> None:
+        """Read nothing of these until `is_over`, which is asked now and then and may block; for `read`."""
+        held = set() if self._held is None else self._held.partitions
+        self._held = _Held(held | set(partitions), why, is_over, self._now() + _FIRST_HELD_PAUSE)
+        _log.warning("partitions_held_back", partitions=sorted(map(str, self._held.partitions)), error=why)
+
     def is_waiting(self, partition: TopicPartition) -> bool:
         """Whether records of it are fetched and not written."""
         return partition in self._waiting
 
     def read(self) -> None:
-        """Read each partition from where its work is; what waits is fetched again."""
+        """Read each partition from where its work is, up to its stop; what waits is fetched again."""
         self._waiting.clear()
         self._why.clear()
         self._crowded.clear()
@@ -110,6 +138,10 @@ class RecordFeed:
         self._reader.assign(
             {partition: offset for partition, (offset, _) in starts.items()},
             {partition: epoch for partition, (_, epoch) in starts.items()},
+        )
+        held = set() if self._held is None else self._held.partitions
+        self._reader.pause(
+            one.partition for one in self._works.values() if one.is_at_stop or one.partition in held
         )
 
     def problems(self) -> dict[str, str]:
@@ -119,6 +151,9 @@ class RecordFeed:
             held = ", ".join(sorted(map(str, self._why)))
             why = next(iter(self._why.values()))
             found[_CONVERTER] = f"{why} Until then nothing more of {held} is archived."
+        if self._held is not None and (those := self._held.partitions & self._works.keys()):
+            held = ", ".join(sorted(map(str, those)))
+            found[_HELD] = f"{self._held.why} Until then nothing more of {held} is archived."
         now = self._now()
         long = sorted(str(one) for one, since in self._crowded.items() if now - since > _LONG_SECONDS)
         if long:
@@ -161,10 +196,49 @@ class RecordFeed:
         self._why[partition] = why
         self._retry_at = self._now() + self._pause
 
+    def _look_at_held(self) -> None:
+        held = self._held
+        if held is None or self._now() < held.ask_at:
+            return
+        if held.is_over():
+            self._held = None
+            self._reader.resume(
+                one for one in held.partitions if one in self._works and not self._works[one].is_at_stop
+            )
+            _log.info("partitions_resumed", partitions=sorted(map(str, held.partitions)))
+        else:
+            held.pause = min(2 * held.pause, _LONGEST_HELD_PAUSE)
+            held.ask_at = self._now() + held.pause
+
     def _wait(self, partition: TopicPartition, waiting: deque[KafkaRecords]) -> None:
         if partition not in self._waiting:
             self._waiting[partition] = waiting
             self._reader.pause([partition])
+
+
+class FetchSize:
+    """How many records the next fetch may have, by what the one before has come to."""
+
+    def __init__(self) -> None:
+        self._most = _FETCH_RECORDS
+        self._per_object = 1.0
+
+    def within(self, pending: int) -> int:
+        """As many as may close what is left of MAX_PENDING, where so many objects are pending; at least 1.
+
+        A fetch ends before anything of it is taken by S3: 10,000 of its records may be as many objects.
+        """
+        return max(min(self._most, int((MAX_PENDING - pending) * self._per_object)), 1)
+
+    def measure(self, records: KafkaRecords, pace_bytes: int) -> None:
+        """The next fetch is of as many records like these as fit: all may be dead letters."""
+        most = min(_FETCH_BYTES, pace_bytes) * len(records) // max(records.payload_bytes(), 1)
+        self._most = min(max(most, 1), _FETCH_RECORDS)
+
+    def closed(self, records: int, objects: int) -> None:
+        """So many objects were closed by a fetch of so many records."""
+        if records:
+            self._per_object = records / max(objects, 1)
 
 
 def add_records(

@@ -15,7 +15,6 @@ from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.model.clock import wall_ms
-from headrace.model.columns import KafkaRecords
 from headrace.model.error_policy import LEAST, Repeats
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.sink_entries import ObjectState, SealedObject, TopicPartition
@@ -36,6 +35,7 @@ from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import (
     FULL_SECONDS,
     MAX_PENDING,
+    FetchSize,
     RecordFeed,
     close_oldest,
     make_room,
@@ -43,16 +43,18 @@ from spark.sink.record_feed import (
     safely,
 )
 from spark.sink.routed_tools import RoutedTools
-from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions, TransactionTurns
+from spark.sink.sink_transaction import (
+    DeadLettersRefused,
+    DeadLettersWait,
+    SinkTransactions,
+    TransactionTurns,
+)
 from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
 from spark.sink.slot_uploads import SlotUploads
 from spark.task.driver_connection import DriverConnection
 
 _log = structlog.get_logger(__name__)
 
-_FETCH_RECORDS: Final = 10_000
-# What is fetched at once is there several times while it is decoded, grouped and encoded.
-_FETCH_BYTES: Final = 4 * 1024 * 1024
 # The longest wait for records: how soon an end, a void slot and a finished upload are noticed.
 _FETCH_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 0.005
@@ -123,7 +125,7 @@ class SinkRun:
         self._reported_stops: set[TopicPartition] = set()
         self._progress_at = 0.0
         self._answered_at = time.monotonic()
-        self._fetch_records = _FETCH_RECORDS
+        self._fetch_size = FetchSize()
 
     def run(self) -> Finished:
         """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
@@ -172,10 +174,7 @@ class SinkRun:
         self._link.beat()
         if self._link.is_void():
             raise SlotRevoked
-        if (
-            self._uploads.is_full
-            or pending_objects(self._work.values(), len(self._completing)) >= MAX_PENDING
-        ):
+        if self._uploads.is_full or self._pending >= MAX_PENDING:
             self._uploads.wait(FULL_SECONDS)
         else:
             self._fetch(seconds)
@@ -193,23 +192,24 @@ class SinkRun:
         self._report()
 
     def _fetch(self, seconds: float) -> None:
-        found = self._reader.poll(self._fetch_records, self._patience(seconds))
+        pending = self._pending
+        found = self._reader.poll(self._fetch_size.within(pending), self._patience(seconds))
         for event in self._reader.drain_events():
             self._on_event(event)
         for records in found:
-            self._measure(records)
+            self._fetch_size.measure(records, self._producer.pace_bytes)
             self._feed.add(records, wall_ms())
             work = self._work[TopicPartition(records.topic, records.partition)]
             if work.is_at_stop:
                 self._reader.pause([work.partition])
+        self._fetch_size.closed(sum(map(len, found)), self._pending - pending)
         for partition, (position, epoch) in self._reader.reached().items():
             if partition in self._work and not self._feed.is_waiting(partition):
                 self._work[partition].read_to(position, epoch)
 
-    def _measure(self, records: KafkaRecords) -> None:
-        """The next fetch is of as many records like these as fit: all may be dead letters."""
-        most = min(_FETCH_BYTES, self._producer.pace_bytes) * len(records) // max(records.payload_bytes(), 1)
-        self._fetch_records = min(max(most, 1), _FETCH_RECORDS)
+    @property
+    def _pending(self) -> int:
+        return pending_objects(self._work.values(), len(self._completing))
 
     def _patience(self, seconds: float) -> float:
         """How long to wait for records: until the next object closes by time, or an upload is answered."""
@@ -279,9 +279,13 @@ class SinkRun:
 
     def _stop_at_dead_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
         """Stop these partitions at their first bad records, for which there is no place; others continue."""
-        for work in works:
-            work.stop_at_dead_letter(str(error))
-            self._note_stop(work)
+        if isinstance(error, DeadLettersWait):
+            is_over = partial(self._transactions.has_leaders, error.topic)
+            self._feed.hold((work.partition for work in works), str(error), is_over)
+        else:
+            for work in works:
+                work.stop_at_dead_letter(str(error))
+                self._note_stop(work)
         self._rewind(works)
         # Nothing of the others was committed with it.
         self._turns.hurry()
@@ -375,7 +379,6 @@ class SinkRun:
         for work in works:
             work.abandon()
         self._feed.read()
-        self._reader.pause(one.partition for one in self._work.values() if one.is_at_stop)
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -430,7 +433,7 @@ class SinkRun:
                 },
                 ends=dict(self._reader.high_watermarks()),
                 open_objects=sum(work.objects.open_count for work in works),
-                pending_objects=pending_objects(self._work.values(), len(self._completing)),
+                pending_objects=self._pending,
                 buffered_bytes=self._uploads.buffered_bytes,
                 spilled_bytes=self._uploads.spilled_bytes,
                 oldest_open_ms=min(

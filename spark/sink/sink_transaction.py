@@ -21,6 +21,7 @@ from headrace.model.errors import (
     RecordRefused,
     TopicForbidden,
     TopicMissing,
+    TopicWithoutLeader,
 )
 from headrace.model.ledger_entry import encode_key
 from headrace.model.sink_entries import (
@@ -117,8 +118,16 @@ class TransactionTurns:
 class DeadLettersRefused(HeadraceError):
     """The dead letter topic takes no dead letter, not even one without any content; nothing is in doubt.
 
-    So it is where it is gone, may not be written, or has no leader.
+    So it is where it is gone, or may not be written.
     """
+
+
+class DeadLettersWait(DeadLettersRefused):
+    """The same at the moment: a partition of the dead letter topic has no leader, which passes by itself."""
+
+    def __init__(self, message: str, *, topic: str) -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class SinkTransactions:
@@ -267,20 +276,30 @@ class SinkTransactions:
             return
         self._asks_at = time.monotonic() + self._topic_seconds
         topic = dead_letters[0].topic
-        refusals = self._refusals or topic_limits(self._kafka).refusals
-        found = refusals([topic]).get(topic)
-        if found is None:
-            return
-        match found:
+        match found := self._refusal_of(topic):
+            case None:
+                return
             case TopicMissing():
                 why = "is not there any more: create it (`headrace setup CONFIG` does)"
             case TopicForbidden():
                 why = "may not be written by this user: allow Write and Describe on it"
             case _:
-                why = f"takes nothing ({found}): bring it back"
+                raise DeadLettersWait(
+                    f"The dead letter topic {topic!r} takes nothing at the moment ({found}) "
+                    "Bring it back, or set another errors.deadletterqueue.topic.name.",
+                    topic=topic,
+                ) from found
         raise DeadLettersRefused(
             f"The dead letter topic {topic!r} {why}, then restart the connector."
         ) from found
+
+    def has_leaders(self, topic: str) -> bool:
+        """Whether no broker says of the topic, asked now, that a partition of it has no leader; may block."""
+        return not isinstance(self._refusal_of(topic), TopicWithoutLeader)
+
+    def _refusal_of(self, topic: str) -> HeadraceError | None:
+        refusals = self._refusals or topic_limits(self._kafka).refusals
+        return refusals([topic]).get(topic)
 
     def _offset(self, checkpoint: PartitionCheckpoint) -> TopicPartition:
         mark = offset_mark(self._ledger_topic, checkpoint.topic_id)

@@ -6,7 +6,7 @@ from tests.simulation.apart import IDS_EXPIRED
 from tests.simulation.kafka_consumer import SimulatedConsumer
 from tests.simulation.network import SimulatedMessage
 from tests.simulation.scenario import Given, Scenario, Step
-from tests.simulation.sink_generator import FIXED
+from tests.simulation.sink_generator import FIXED, LETTERS
 from tests.simulation.sink_run import run_sink
 
 _AWAY_SECONDS = 60.0
@@ -70,3 +70,44 @@ def test_a_slot_whose_id_was_forgotten_while_it_was_idle_archives_at_once() -> N
     (ended,) = (line for _, _, event, line in outcome.log if event == "batch_ended")
     assert "idle for longer than transactional.id.expiration.ms" in ended["error"]
     assert not any(event == "transaction_repeated" for _, _, event, _ in outcome.log)
+
+
+def test_a_dead_letter_topic_without_a_leader_holds_back_its_partition_until_it_has_one() -> None:
+    """The partition stopped until an operator restarted the connector; the other one continues meanwhile."""
+    away, later = 300.0, 150.0
+    scenario = Scenario(
+        seed=1,
+        direction="sink",
+        options={
+            **FIXED,
+            "topics": "events0,events1",
+            "output.format": "jsonl",
+            "rotate.records": "1",
+            "tasks.max": "1",
+            "errors.tolerance": "all",
+            "errors.deadletterqueue.topic.name": LETTERS,
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter.schemas.enable": "false",
+        },
+        topics={"events0": 1, "events1": 1},
+        records=(
+            Given("events0", 0, b"k", b"no json", 0),
+            Given("events0", 0, b"k", b"{}", 0),
+            Given("events1", 0, b"k", b"{}", 0),
+        ),
+        steps=(
+            Step(0.0, "start"),
+            Step(10.0, "topic without a leader", {"topic": LETTERS, "seconds": away}),
+            Step(0.0, "produce", {"begin": 0, "end": 2, "how": "plain"}),
+            Step(later, "produce", {"begin": 2, "end": 3, "how": "plain"}),
+            Step(away, "wait"),
+        ),
+    )
+    outcome = run_sink(scenario)
+    completed = {key: at for at, what, key, _ in outcome.history if what == "completed"}
+    (other,) = (at for key, at in completed.items() if "events1" in key)
+    (held,) = (at for key, at in completed.items() if "events0" in key)
+    assert away - later < held - other < away - later + 40
+    assert (outcome.ending, len(outcome.rows)) == ("exit 0", 2)
+    (line,) = (line for _, _, event, line in outcome.log if event == "partitions_held_back")
+    assert f"The dead letter topic {LETTERS!r} takes nothing at the moment" in line["error"]

@@ -188,9 +188,15 @@ class _Turns:
 
     Of the buckets that have one whose time has come, that with the fewest under way is first: one that is
     slow to answer would hold all threads otherwise. Of a bucket, those come first that were never tried.
+
+    A bucket that refuses has a turn each `gap` seconds until it answers one: ten thousand objects of it, each
+    with its own pause, would be hundreds of requests a second to an S3 that asks for fewer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, gap: float) -> None:
+        self._gap = gap
+        # By bucket that refuses: when it has its next turn.
+        self._refusing: dict[str, float] = {}
         self._changed = threading.Condition()
         self._waiting: dict[str, list[tuple[float, int, _Left]]] = {}
         self._under_way: Counter[str] = Counter()
@@ -206,19 +212,25 @@ class _Turns:
             self._changed.notify()
 
     def release(self, left: _Left) -> None:
-        """Its turn is over."""
+        """Its turn is over, and has shown whether its bucket refuses."""
+        bucket = left.sealed.bucket
         with self._changed:
-            self._under_way[left.sealed.bucket] -= 1
+            self._under_way[bucket] -= 1
+            if left.failing is not None and not left.failing.is_of_object:
+                self._refusing.setdefault(bucket, time.monotonic() + self._gap)
+            elif self._refusing.pop(bucket, None) is not None:
+                self._changed.notify_all()
 
     def take(self) -> _Left | None:
         """The one whose turn it is; blocks. None once they are closed."""
         with self._changed:
             while not self._is_closed:
                 now = time.monotonic()
-                due = [bucket for bucket, waiting in self._waiting.items() if waiting[0][0] <= now]
+                turns = {bucket: self._next_turn(bucket) for bucket in self._waiting}
+                due = [bucket for bucket, at in turns.items() if at <= now]
                 if due:
-                    return self._pop(min(due, key=self._under_way.__getitem__))
-                first = min((waiting[0][0] for waiting in self._waiting.values()), default=None)
+                    return self._pop(min(due, key=self._under_way.__getitem__), now)
+                first = min(turns.values(), default=None)
                 self._changed.wait(None if first is None else first - now)
             return None
 
@@ -228,7 +240,12 @@ class _Turns:
             self._is_closed = True
             self._changed.notify_all()
 
-    def _pop(self, bucket: str) -> _Left:
+    def _next_turn(self, bucket: str) -> float:
+        return max(self._waiting[bucket][0][0], self._refusing.get(bucket, 0.0))
+
+    def _pop(self, bucket: str, now: float) -> _Left:
+        if bucket in self._refusing:
+            self._refusing[bucket] = now + self._gap
         waiting = self._waiting[bucket]
         _, _, left = heapq.heappop(waiting)
         if not waiting:
@@ -259,7 +276,7 @@ class Completer:
         self._post = post
         self._expiry_ms = expiry_ms
         self._entry_of = entry_of
-        self._turns = _Turns()
+        self._turns = _Turns(first_pause / 2)
         self._problems = _Problems(post)
         self._threads = 0
 

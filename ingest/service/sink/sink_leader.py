@@ -184,7 +184,7 @@ class SinkLeader:
         process, now_ms = self._process, clock.wall_ms()
         archive, statistics, metrics = running.archive, self._statistics, process.metrics
         sink = sink_snapshot(archive, statistics, missing_topics=running.missing.names, now_ms=now_ms)
-        statistics.look_at(sink.partitions, is_at_rest=running.slots.is_at_rest)
+        statistics.look_at(archive.partitions, is_at_rest=running.slots.is_at_rest)
         metrics.set_target(running.lifecycle.target)
         lag: dict[str, int] = defaultdict(int)
         for one in sink.partitions:

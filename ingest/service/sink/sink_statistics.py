@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -228,13 +228,13 @@ class SinkStatistics(CommonStatistics):
             left = {(one.topic, one.partition): one.offset for one in partitions if one.slot == slot}
             self._died_with.setdefault(slot, {}).update(left)
 
-    def look_at(self, partitions: Iterable[SinkPartition], *, is_at_rest: bool) -> None:
+    def look_at(self, partitions: Callable[[], Iterable[PartitionStatus]], *, is_at_rest: bool) -> None:
         """Let deaths of long ago be over whose partitions got further, or have nothing left for the slot.
 
         `is_at_rest`: no partition waits for a slot.
         """
         if self._died_with:
-            now = {(one.topic, one.partition): one for one in partitions}
+            now = {(one.topic, one.partition): one for one in partitions()}
             for slot, left in tuple(self._died_with.items()):
                 for name, offset in tuple(left.items()):
                     one = now.get(name)
@@ -259,25 +259,23 @@ class SinkStatistics(CommonStatistics):
         )
 
 
-_UNWANTED: Final = frozenset(
-    {
-        PartitionCondition.WAITING,
-        PartitionCondition.STOPPED,
-        PartitionCondition.REFUSED,
-        PartitionCondition.MISSING,
-    }
-)
+_UNWANTED: Final = frozenset({PartitionCondition.WAITING, PartitionCondition.STOPPED})
 
 
-def _is_idle(one: SinkPartition, slot: int, *, is_at_rest: bool) -> bool:
+def _is_idle(one: PartitionStatus, slot: int, *, is_at_rest: bool) -> bool:
     """Whether no slot is to have the partition, or nothing of it waits and another slot has it.
 
     The former is so while the sink is paused, at a record that stops the partition, and in a worker, whose
-    connectors share its slots.
+    connectors share its slots; where the topic is gone; and where the offsets cannot be right, which is a
+    problem of its own.
     """
-    if one.slot is None:
-        return is_at_rest and one.state in _UNWANTED
-    return not one.lag and one.slot != slot
+    if one.slot is not None:
+        return not one.lag and one.slot != slot
+    if one.condition is PartitionCondition.REFUSED:
+        return True
+    if one.condition is PartitionCondition.MISSING:
+        return one.is_gone
+    return is_at_rest and one.condition in _UNWANTED
 
 
 # -- What `/status` says of a sink while it leads ------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -306,6 +307,39 @@ def test_a_bucket_that_is_slow_to_answer_leaves_turns_to_others() -> None:
         answers.release(1000)
     (ended,) = (one for one in found if isinstance(one, CompletionEnded))
     assert ended.sealed.id == "object-7"
+
+
+def test_a_bucket_that_refuses_is_asked_for_few_of_its_objects_and_then_for_all() -> None:
+    """Each had a pause of its own: a thousand objects were hundreds of requests a second, without end."""
+    told: queue.SimpleQueue[CompletionEnded | ComponentProblem] = queue.SimpleQueue()
+    refuses, tried = threading.Event(), Counter[str]()
+
+    class _Away:
+        def complete(self, bucket: str, *_: object, **__: object) -> Completion:
+            tried[bucket] += 1
+            if bucket == "away" and refuses.is_set():
+                raise SourceUnavailable("503 Slow Down")
+            return Completion(state=CompletionState.COMPLETED)
+
+    calls: Any = _Away()
+    completer = Completer(calls, told.put, expiry_ms=_no_rule, entry_of=lambda _id: None, first_pause=0.2)
+    refuses.set()
+    began = time.monotonic()
+    try:
+        for number in range(1000):
+            completer.submit(replace(_sealed(number), id=f"away-{number}", bucket="away"))
+        until_sync(lambda: tried["away"] > 15, what="some attempts")
+        for number in range(50):
+            completer.submit(_sealed(number))
+        until_sync(lambda: tried["b"] == 50, what="the other bucket")
+        # Eight threads begin at once, and ten turns a second follow.
+        assert tried["away"] <= 8 + 8 + 10 * (time.monotonic() - began)
+        refuses.clear()
+        ended = 0
+        while ended < 1050:
+            ended += isinstance(told.get(timeout=60), CompletionEnded)
+    finally:
+        completer.close()
 
 
 def test_an_object_that_was_never_tried_comes_before_those_that_failed() -> None:

@@ -7,7 +7,6 @@ import pytest
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.slot_protocol import Batch, BatchOutcome, Checkpoint, Committed, Finished, Split
 from ingest.http.metrics import Metrics
-from ingest.http.snapshot import SinkPartition
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotDeaths, SlotState
 from ingest.service.slot_supervisor import SlotComponents, SlotSupervisor
@@ -222,11 +221,19 @@ def test_starts_that_failed_are_no_problem_once_none_is_wanted() -> None:
     assert statistics.problems == {}
 
 
-def _status(partition: int, offset: int, *, slot: int | None, lag: int = 5) -> PartitionStatus:
+def _status(
+    partition: int,
+    offset: int,
+    *,
+    slot: int | None,
+    lag: int = 5,
+    free: PartitionCondition = PartitionCondition.WAITING,
+    is_gone: bool = False,
+) -> PartitionStatus:
     return PartitionStatus(
         topic="t",
         partition=partition,
-        condition=PartitionCondition.WAITING if slot is None else PartitionCondition.GRANTED,
+        condition=free if slot is None else PartitionCondition.GRANTED,
         slot=slot,
         offset=offset,
         position=None,
@@ -235,26 +242,11 @@ def _status(partition: int, offset: int, *, slot: int | None, lag: int = 5) -> P
         pending_objects=0,
         quarantined_objects=0,
         detail=None,
+        is_gone=is_gone,
     )
 
 
-def _shown(*partitions: PartitionStatus) -> list[SinkPartition]:
-    return [
-        SinkPartition(
-            topic=one.topic,
-            partition=one.partition,
-            state=one.condition.value,
-            slot=one.slot,
-            offset=one.offset,
-            position=None,
-            end=one.end,
-            lag=one.lag,
-            pending_objects=0,
-            quarantined_objects=0,
-            detail=None,
-        )
-        for one in partitions
-    ]
+_MISSING, _REFUSED = PartitionCondition.MISSING, PartitionCondition.REFUSED
 
 
 @pytest.mark.parametrize(
@@ -268,6 +260,9 @@ def _shown(*partitions: PartitionStatus) -> list[SinkPartition]:
         pytest.param((_status(0, 7, slot=None, lag=0),), True, True, id="idle, no slot is wanted"),
         pytest.param((_status(0, 7, slot=None),), False, False, id="waits for a slot"),
         pytest.param((_status(0, 7, slot=None),), True, True, id="paused"),
+        pytest.param((_status(0, 7, slot=None, lag=0, free=_MISSING),), True, False, id="for a moment"),
+        pytest.param((_status(0, 7, slot=None, free=_MISSING, is_gone=True),), False, True, id="deleted"),
+        pytest.param((_status(0, 7, slot=None, free=_REFUSED),), False, True, id="a problem of its own"),
     ],
 )
 def test_a_sinks_partitions_that_got_further_at_other_slots(
@@ -279,12 +274,12 @@ def test_a_sinks_partitions_that_got_further_at_other_slots(
     held = (_status(0, 7, slot=0), _status(1, 7, slot=0), _status(2, 7, slot=1))
     for _ in range(3):
         statistics.slot_died(0, "t-0 and t-1", "It was killed", held)
-    statistics.look_at(_shown(*held), is_at_rest=True)
+    statistics.look_at(lambda: held, is_at_rest=True)
     assert set(statistics.problems) == {"slot 0"}
 
-    shown = _shown(*now, _status(2, 7, slot=1))
-    statistics.look_at(shown, is_at_rest=is_at_rest)
+    shown = (*now, _status(2, 7, slot=1))
+    statistics.look_at(lambda: shown, is_at_rest=is_at_rest)
     assert set(statistics.problems) == {"slot 0"}, "it may die with all that it is given"
     clock.now += 301
-    statistics.look_at(shown, is_at_rest=is_at_rest)
+    statistics.look_at(lambda: shown, is_at_rest=is_at_rest)
     assert (statistics.problems == {}) is is_over

@@ -19,7 +19,7 @@ from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
 from headrace.model.sink_protocol import LeaderGroup, PartitionGrant, SinkBatch
 from spark.sink.bad_records import DeadLetter
 from spark.sink.partition_work import PartitionWork
-from spark.sink.sink_transaction import DeadLettersRefused, SinkTransactions
+from spark.sink.sink_transaction import DeadLettersRefused, DeadLettersWait, SinkTransactions
 from spark.sink.sink_work import sink_task_settings
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, sink_settings
@@ -186,7 +186,7 @@ _MISSING = TopicMissing("Topic 'dead' does not exist.")
     [
         (TopicMissing("UNKNOWN_TOPIC_OR_PART"), _MISSING, "create it"),
         (AccessDenied("TOPIC_AUTHORIZATION_FAILED"), TopicForbidden("no", topic="dead"), "allow Write"),
-        (TopicMissing("UNKNOWN_TOPIC_OR_PART"), TopicWithoutLeader("no leader"), "bring it back"),
+        (TopicMissing("UNKNOWN_TOPIC_OR_PART"), TopicWithoutLeader("no leader"), "at the moment"),
         # Not for a while: it may be made again, or be known to one of the brokers only.
         (TopicMissing("UNKNOWN_TOPIC_OR_PART"), None, ""),
         # Of the ledger, the group, or no topic at all.
@@ -219,8 +219,12 @@ def test_a_dead_letter_topic_that_takes_nothing_is_told_from_other_troubles(
     )
     letter = DeadLetter(topic="dead", key=None, value=b"v", headers=(), reason="not_json")
     if says:
-        with pytest.raises(DeadLettersRefused, match=says):
+        with pytest.raises(DeadLettersRefused, match=says) as refused:
             made.commit([], [], [letter], ["not_json"])
+        # What passes by itself stops no partition.
+        passes = isinstance(found, TopicWithoutLeader)
+        assert isinstance(refused.value, DeadLettersWait) is passes
+        assert made.has_leaders("dead") is not passes
     else:
         assert made.commit([], [], [letter], ["not_json"]).bad_by_reason == {"not_json": 1}
         assert asked == ["dead"] * (2 if found is None else 0)

@@ -12,13 +12,12 @@ from headrace.model.columns import KafkaRecords
 from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import PartitionGrant, SinkBatch
-from spark.sink.record_feed import MAX_PENDING
+from spark.sink.record_feed import MAX_PENDING, FetchSize
 from spark.sink.sink_run import SinkRun
 from spark.sink.sink_work import sink_task_settings
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, kafka_records, sink_settings
 
-_FETCH: Final = 500
 _ROUNDS: Final = 8
 
 
@@ -27,12 +26,17 @@ class _Reader:
 
     def __init__(self) -> None:
         self.position = 0
+        self.asked: list[int] = []
 
     def assign(self, starts: Mapping[TopicPartition, int], _epochs: object) -> None:
         (self.position,) = starts.values()
 
-    def poll(self, _records: int, _seconds: float) -> list[KafkaRecords]:
-        first, self.position = self.position, self.position + _FETCH
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        assert not list(partitions)
+
+    def poll(self, most: int, _seconds: float) -> list[KafkaRecords]:
+        self.asked.append(most)
+        first, self.position = self.position, self.position + most
         return [
             kafka_records(
                 [Record("t", 0, offset, NOON_MS, None, b"v", ()) for offset in range(first, self.position)]
@@ -79,7 +83,7 @@ class _Link:
         self.rounds = 0
 
     def beat(self) -> None:
-        self.rounds += 1
+        """It lives, as a slot shows within a round as well."""
 
     def is_void(self) -> bool:
         return self.rounds > _ROUNDS
@@ -88,6 +92,7 @@ class _Link:
         return False
 
     def ended_objects(self) -> list[str]:
+        self.rounds += 1
         return []
 
     def send(self, _message: object) -> None:
@@ -104,15 +109,10 @@ class _Producer:
         return True
 
 
-def test_small_objects_that_s3_does_not_take_end_fetching(tmp_path: Path) -> None:
-    """Their bytes are few, so that `buffer.max.bytes` does not: a slot took all memory there was."""
+def _run(folder: Path, **options: str) -> _Reader:
+    """What a slot with these options has read at its end."""
     settings = sink_settings(
-        {
-            "aws.s3.bucket.name": "bucket",
-            "topics": "t",
-            "rotate.records": "1",
-            "buffer.dir": str(tmp_path),
-        }
+        {"aws.s3.bucket.name": "bucket", "topics": "t", "buffer.dir": str(folder), **options}
     )
     assert settings.sink is not None
     reader, link = _Reader(), _Link()
@@ -129,4 +129,33 @@ def test_small_objects_that_s3_does_not_take_end_fetching(tmp_path: Path) -> Non
     )
     with pytest.raises(SlotRevoked):
         run.run()
-    assert reader.position == MAX_PENDING
+    return reader
+
+
+def test_small_objects_that_s3_does_not_take_end_fetching(tmp_path: Path) -> None:
+    """Their bytes are few, so that `buffer.max.bytes` does not: a slot took all memory there was.
+
+    One fetch alone could be 10,000 objects.
+    """
+    assert _run(tmp_path, **{"rotate.records": "1"}).position == MAX_PENDING
+
+
+def test_objects_of_many_records_bound_no_fetch(tmp_path: Path) -> None:
+    """But the first one, of which nothing is known."""
+    reader = _run(tmp_path, **{"rotate.records": "10000"})
+    assert reader.asked[0] == MAX_PENDING
+    assert set(reader.asked[1:]) == {10_000}
+
+
+def test_a_fetch_is_bounded_by_the_objects_of_the_one_before() -> None:
+    """One that closes none says as much as one that closes a single one, and one without records nothing."""
+    size = FetchSize()
+    assert (size.within(0), size.within(MAX_PENDING - 1)) == (MAX_PENDING, 1)
+    size.closed(2000, 1000)
+    assert (size.within(1500), size.within(MAX_PENDING - 1)) == (1000, 2)
+    size.closed(0, 0)
+    assert size.within(1500) == 1000
+    size.closed(100, 0)
+    assert (size.within(0), size.within(1990)) == (10_000, 1000)
+    size.closed(10, 20)
+    assert (size.within(0), size.within(MAX_PENDING - 1)) == (1000, 1)

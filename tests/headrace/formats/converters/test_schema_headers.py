@@ -84,6 +84,21 @@ def test_a_header_of_keys_is_no_header_of_values() -> None:
     assert run.value.arrow().to_pylist() == [{"price": 7}]
 
 
+def test_a_header_of_keys_says_nothing_of_keys_that_no_registry_is_asked_for() -> None:
+    """They are bytes, whatever their producer has noted next to them."""
+    with http_registry(_ANSWERS) as (one, _):
+        settings = ConverterSettings(kind=ConverterKind.AVRO, registry=one)
+        headers = (((_KEY, _HEAD), (_VALUE, _HEAD)),)
+        records = replace(fetched([_ZEROS], keys=[b"key"]), headers=headers)
+        found = RecordConverter(converters(settings), output(OutputFormat.PARQUET)).convert(records)
+
+    (run,) = found.runs
+    assert found.faults == ()
+    assert list(run.records.keys.each(0, 1)) == [b"key"]
+    assert run.key.arrow().to_pylist() == [b"key"]
+    assert run.value.arrow().to_pylist() == [{"a": None, "b": 0}]
+
+
 @pytest.mark.parametrize("in_header", [True, False])
 @pytest.mark.parametrize(
     ("place", "content", "row"),

@@ -1,0 +1,72 @@
+"""Partitions of which nothing is read while no broker takes their dead letters."""
+
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+from headrace.model.sink_entries import NO_EPOCH, TopicPartition
+from spark.sink.record_feed import RecordFeed
+
+P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
+
+
+class _Reader:
+    """Which partitions give no records."""
+
+    def __init__(self) -> None:
+        self.paused: set[TopicPartition] = set()
+
+    def assign(self, *_: object) -> None:
+        self.paused = set()
+
+    def pause(self, partitions: Any) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Any) -> None:
+        self.paused -= set(partitions)
+
+
+def _work(partition: TopicPartition, *, is_at_stop: bool = False) -> Any:
+    return SimpleNamespace(partition=partition, start=(0, NO_EPOCH), is_at_stop=is_at_stop)
+
+
+def test_they_are_read_again_once_it_is_over() -> None:
+    """Not before, whatever is read again meanwhile, and they are in `problems` so long."""
+    works = {P0: _work(P0), P1: _work(P1), P2: _work(P2)}
+    reader, asked, now = _Reader(), Mock(return_value=False), [0.0]
+    feed = RecordFeed(works, reader, now=lambda: now[0])
+    feed.hold([P0], "The topic has no leader.", asked)
+    feed.hold([P1], "The topic has no leader.", asked)
+    feed.read()
+    assert reader.paused == {P0, P1}
+    feed.read()
+    assert reader.paused == {P0, P1}
+    (sentence,) = feed.problems().values()
+    assert sentence == "The topic has no leader. Until then nothing more of t-0, t-1 is archived."
+    del works[P0]
+    works[P2].is_at_stop = True
+    for second in range(1_000):
+        now[0] = float(second)
+        feed.retry(0)
+    # Seldom after a while: an answer may take its time.
+    assert 30 < asked.call_count < 45
+    asked.return_value = True
+    now[0] += 30.0
+    feed.retry(0)
+    assert P1 not in reader.paused
+    assert feed.problems() == {}
+    feed.read()
+    assert reader.paused == {P2}
+
+
+def test_one_that_is_at_its_stop_stays_there() -> None:
+    """What holds it back may be over; its stop is an operator's."""
+    works = {P0: _work(P0)}
+    reader, now = _Reader(), [0.0]
+    feed = RecordFeed(works, reader, now=lambda: now[0])
+    feed.hold([P0], "The topic has no leader.", lambda: True)
+    works[P0].is_at_stop = True
+    feed.read()
+    now[0] = 1.0
+    feed.retry(0)
+    assert (reader.paused, feed.problems()) == ({P0}, {})
