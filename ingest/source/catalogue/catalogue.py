@@ -172,14 +172,14 @@ class Catalogue:
         is_free = len(self.states.unwritten) < IN_A_TURN
         return is_free and any(one.expiry.is_taking_stock for one in self._listings.values())
 
-    def take_stock(self) -> Effects:
+    def take_stock(self, now: Instant) -> Effects:
         """Look at some entries that listings do not show: what has expired leaves the ledger.
 
         Call it once in each turn while `is_taking_stock`: there may be millions of them.
         """
         effects = EffectsBuilder()
         for one in self._listings.values():
-            step = one.expiry.step()
+            step = one.expiry.step(now)
             effects.warnings += step.warnings
             for known in step.expired:
                 self.states.forget(known, effects)

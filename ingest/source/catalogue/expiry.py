@@ -6,8 +6,10 @@ leave, the listings are doubted: it takes a day of them. What listings do not sh
 ledger's order, not by entry: where all objects are deleted once they were read it is one, however many.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import dropwhile, islice, takewhile
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from headrace.model.clock import Instant
@@ -72,11 +74,13 @@ class Expiry:
         self._noted_ms: int | None = None
         self._walk: Iterator[tuple[int, Step]] | None = None
         self._walked_ms: int | None = None
+        self._walk_begun_ms = 0
         self._is_doubted = False
         self._listing_id: int | None = None
         self._is_counting = False
         self._position: str | None = None
         self._begun = Instant(0, 0)
+        self._page_ms = 0
         self._pass = _Pass(("", ""))
 
     # What a listing shows
@@ -91,6 +95,7 @@ class Expiry:
         elif page.after_key != self._position:
             self._is_counting = False
         self._position = page.through_key
+        self._page_ms = now.steady_ms
 
     def listed(self, known: KnownEntry) -> None:
         """An entry whose content the page shows; in the ledger's order, together with `absent`."""
@@ -121,7 +126,7 @@ class Expiry:
         is_due = self._walked_ms is None or begun_ms - self._walked_ms >= APART_MS
         is_ripe = any(begun_ms - one.since_ms >= APART_MS for one in self._absences)
         if self._walk is None and is_due and is_ripe:
-            self._walked_ms = begun_ms
+            self._walked_ms, self._walk_begun_ms = begun_ms, self._page_ms
             self._walk = self._take_stock(self._absences, self._pass.count, self._begun)
 
     def notes(self) -> list[Absence] | None:
@@ -150,8 +155,14 @@ class Expiry:
         """Whether `step` has more to do."""
         return self._walk is not None
 
-    def step(self) -> Step:
-        """As much as one turn of the thread may take; the ledger may be written to in between."""
+    def step(self, now: Instant) -> Step:
+        """As much as one turn of the thread may take; the ledger may be written to in between.
+
+        Nothing leaves by a listing that was complete an hour ago (the ledger was away, or it was paused):
+        after the next one stock is taken from the beginning.
+        """
+        if now.steady_ms - self._walk_begun_ms >= APART_MS:
+            self._walk = self._walked_ms = None
         expired: list[KnownEntry] = []
         warnings: tuple[str, ...] = ()
         cost = 0
@@ -182,9 +193,24 @@ class Expiry:
         ripe = [one for one in absences if begun.steady_ms - one.since_ms >= apart_ms] if old else []
         for found in self._read(ripe):
             expired = [
-                known for known in found if self._is_old(known, begun, apart_ms) and not self._needs(known)
+                known
+                for known in found
+                if self._is_old(known, begun, apart_ms)
+                and self._is_absent(known, begun.steady_ms - apart_ms)
+                and not self._needs(known)
             ]
             yield len(found) + _RANGE_COST, Step(expired)
+
+    def _is_absent(self, known: KnownEntry, since_ms: int) -> bool:
+        """Whether the newest full listing, too, has it in a range of this time, or an earlier one.
+
+        It may be newer than that which called for stock to be taken.
+        """
+        place = known.key, known.etag
+        number = bisect_right(self._absences, place, key=attrgetter("begin")) - 1
+        return (
+            number >= 0 and place < self._absences[number].end and self._absences[number].since_ms <= since_ms
+        )
 
     def _doubts(self, old: int, entries: int) -> str:
         return (

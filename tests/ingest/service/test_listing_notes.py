@@ -74,11 +74,12 @@ class Ledger:
                 through_key=None,
                 objects=[S3Object(id=ObjectId(BUCKET, key, "e"), size=1, last_modified_ms=0) for key in keys],
             )
-            catalogue.on_listing_page(page, Instant(wall_ms=at_ms, steady_ms=at_ms - listings[0][0]))
+            now = Instant(wall_ms=at_ms, steady_ms=at_ms - listings[0][0])
+            catalogue.on_listing_page(page, now)
             notes.listed(BUCKET, is_first=number == 0)
             while catalogue.is_taking_stock:
-                effects = catalogue.take_stock()
-                catalogue.on_written(effects.writes, Instant(at_ms, 0))
+                effects = catalogue.take_stock(now)
+                catalogue.on_written(effects.writes, now)
                 gone = [write.key for write in effects.writes if isinstance(write.key, ObjectId)]
                 self.apply(collect_rows((encode_key(key), None) for key in gone))
                 found += [key.key for key in gone]

@@ -39,7 +39,7 @@ class Passes:
         self.ledger = Overlay(self.view)
         self.expiry = Expiry(self.ledger, "bucket", prefix=prefix, retention_ms=retention_ms)
         self.listing_id = 0
-        self.steps = self.largest_turn = 0
+        self.steps = self.largest_turn = self.now_ms = 0
 
     def run(
         self,
@@ -70,8 +70,23 @@ class Passes:
             self.observe(page, now_ms)
         return self.take_stock()
 
+    def show(self, now_ms: int, keys: list[str]) -> None:
+        """A full listing of these, of which no stock is taken yet."""
+        self.listing_id += 1
+        objects = [S3Object(id=_id(key), size=1, last_modified_ms=0) for key in sorted(keys)]
+        page = ListingPage(
+            bucket="bucket",
+            listing_id=self.listing_id,
+            is_full=True,
+            after_key=None,
+            through_key=None,
+            objects=objects,
+        )
+        self.observe(page, now_ms)
+
     def observe(self, page: ListingPage, now_ms: int) -> None:
         """One page, as the catalogue takes it."""
+        self.now_ms = now_ms
         self.expiry.begin_page(page, at(now_ms))
         for s3_object, known in compared_with_ledger(page, self.ledger, self.expiry):
             if known is not None and s3_object is None:
@@ -87,7 +102,7 @@ class Passes:
         self.steps = self.largest_turn = 0
         while self.expiry.is_taking_stock:
             read = self.view.rows
-            step = self.expiry.step()
+            step = self.expiry.step(at(self.now_ms))
             self.largest_turn = max(self.largest_turn, self.view.rows - read)
             self.steps += 1
             warnings += step.warnings
@@ -269,6 +284,47 @@ def test_neither_a_page_nor_a_turn_grows_with_what_was_deleted() -> None:
     assert expired == gone
     assert passes.steps > 6
     assert passes.largest_turn <= 2 * IN_A_TURN
+
+
+def _half_way() -> tuple[Passes, list[str], list[str]]:
+    """Stock is being taken, of what is listed and of what is not; the count is over."""
+    passes = Passes()
+    here = [f"in/2{number:05}" for number in range(3 * IN_A_TURN)]
+    gone = [f"in/1{number:05}" for number in range(3 * IN_A_TURN)]
+    passes.view.fill([(_id(key), OLD) for key in sorted([*HERE, *here, *gone])])
+    passes.show(NOW, [*HERE, *here])
+    passes.show(NOW + APART_MS, [*HERE, *here])
+    while not (left := [known.key for known in passes.expiry.step(at(NOW + APART_MS)).expired]):
+        assert passes.expiry.is_taking_stock
+    assert left == gone[: len(left)]
+    for key in left:
+        passes.view.apply(_id(key), None)
+    return passes, here, gone[len(left) :]
+
+
+def test_what_a_listing_shows_while_stock_is_taken_stays() -> None:
+    """The ledger may be slow, or away, and listings come meanwhile: their objects were read twice."""
+    passes, here, rest = _half_way()
+    passes.show(NOW + APART_MS + 1, [*HERE, *here, *rest[10:]])
+    assert passes.expiry.is_taking_stock
+    assert passes.take_stock() == (rest[:10], ())
+
+
+def test_what_was_not_shown_once_more_stays() -> None:
+    """It was shown after stock began, and then not again: that absence is young."""
+    passes, here, rest = _half_way()
+    passes.show(NOW + APART_MS + 1, [*HERE, *here, *rest])
+    passes.show(NOW + APART_MS + 2, [*HERE, *here])
+    assert passes.take_stock() == ([], ())
+
+
+def test_stock_that_waited_for_an_hour_is_taken_from_the_beginning() -> None:
+    """As while it is paused, where nothing is listed: what was true then may not be any more."""
+    passes, here, rest = _half_way()
+    assert not passes.expiry.step(at(NOW + 2 * APART_MS)).expired
+    assert not passes.expiry.is_taking_stock
+    passes.show(NOW + 2 * APART_MS + 1, [*HERE, *here])
+    assert passes.take_stock() == (rest, ())
 
 
 def test_listed_objects_among_many_deleted_ones_are_known() -> None:
