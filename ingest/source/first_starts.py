@@ -45,7 +45,7 @@ def begun_again(
     """This first start of a prefix: keys that an earlier one could see keep theirs."""
     if before is None:
         return replace(now, prefix=prefix)
-    gone = dict.fromkeys(("earlier", "inventory", "is_inventory_over", "absent"), msgspec.UNSET)
+    gone = dict.fromkeys(("earlier", "inventory", "is_inventory_over", "absent", "listed_ms"), msgspec.UNSET)
     earlier = [replace(one, moved_to=(), **gone) for one in before.all[:_MAX_EARLIER]]
     begun = replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
     kept = newest_uploads(

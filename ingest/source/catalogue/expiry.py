@@ -7,13 +7,13 @@ ledger's order, not by entry: where all objects are deleted once they were read 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, islice, takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 
 from headrace.model.clock import Instant
-from headrace.model.objects import ListingPage
+from headrace.model.objects import ListingPage, ObjectId
 from ingest.source.catalogue.ledger_view import KnownEntry, Overlay, last_below, place_before
 
 APART_MS: Final = 3_600_000
@@ -40,6 +40,16 @@ class Absence(NamedTuple):
     since_ms: int
 
 
+class Notes(NamedTuple):
+    """Ranges, and when some of the full listings began since which they are absent; by the wall clock."""
+
+    absences: Sequence[Absence] = ()
+    listed_ms: Sequence[int] = ()
+
+
+NOTHING_NOTED: Final = Notes()
+
+
 class Step(NamedTuple):
     """What one turn of taking stock has come to."""
 
@@ -62,7 +72,7 @@ class Expiry:
         prefix: str,
         retention_ms: int,
         needs: Callable[[KnownEntry], bool] = lambda _: False,
-        noted: Sequence[Absence] = (),
+        noted: Notes = NOTHING_NOTED,
     ) -> None:
         self._ledger = ledger
         self._bucket = bucket
@@ -70,8 +80,12 @@ class Expiry:
         self._retention_ms = retention_ms
         self._needs = needs
         self._absences: list[Absence] = []
-        self._noted = noted
+        # One an hour, of the last day, and the newest that is older.
+        self._listed: list[Instant] = []
+        self._noted: Notes | None = noted
         self._noted_ms: int | None = None
+        self._last_noted: list[Absence] = []
+        self._last_noted_ms = 0
         self._walk: Iterator[tuple[int, Step]] | None = None
         self._walked_ms: int | None = None
         self._walk_begun_ms = 0
@@ -97,9 +111,9 @@ class Expiry:
         self._position = page.through_key
         self._page_ms = now.steady_ms
 
-    def listed(self, known: KnownEntry) -> None:
-        """An entry whose content the page shows; in the ledger's order, together with `absent`."""
-        self._pass.listed(known)
+    def listed(self, object_id: ObjectId, *, is_known: bool) -> None:
+        """What the page shows, with an entry or without; in the ledger's order, together with `absent`."""
+        self._pass.listed((object_id.key, object_id.etag), is_known=is_known)
 
     def absent(self, known: KnownEntry) -> None:
         """An entry within the page's bounds whose content the page does not show."""
@@ -119,33 +133,71 @@ class Expiry:
             return
         self._is_counting = False
         begun_ms = self._begun.steady_ms
-        if self._noted:
-            self._absences, self._noted = _steady(self._noted, self._begun), ()
+        self._take_notes()
+        self._listed = _with_hourly(self._listed, self._begun)
         ranges = self._pass.ranges((last_below(self.prefix), ""))
-        self._absences = fewer(since(ranges, self._absences, begun_ms), begun_ms)
+        self._absences = fewer(since(ranges, self._absences, begun_ms, self._listed[0].steady_ms), begun_ms)
         is_due = self._walked_ms is None or begun_ms - self._walked_ms >= APART_MS
         is_ripe = any(begun_ms - one.since_ms >= APART_MS for one in self._absences)
         if self._walk is None and is_due and is_ripe:
             self._walked_ms, self._walk_begun_ms = begun_ms, self._page_ms
-            self._walk = self._take_stock(self._absences, self._pass.count, self._begun)
+            there = {apart: self._listed_before(apart) for apart in (APART_MS, DOUBTED_MS)}
+            self._walk = self._take_stock(self._absences, self._pass.count, self._begun, there)
 
-    def notes(self) -> list[Absence] | None:
-        """What a later leader is to know, by the wall clock: hourly, after a full listing; else None.
+    def _take_notes(self) -> None:
+        """What was noted by the wall clock, by the one that never steps; with the first full listing."""
+        if self._noted is None:
+            return
+        begun, noted, self._noted = self._begun, self._noted, None
+        offset_ms = begun.wall_ms - begun.steady_ms
+        self._listed = [Instant(ms, min(begun.steady_ms, ms - offset_ms)) for ms in sorted(noted.listed_ms)]
+        self._absences = self._last_noted = sorted(
+            one._replace(since_ms=min(begun.steady_ms, one.since_ms - offset_ms)) for one in noted.absences
+        )
+        self._last_noted_ms = self._listed[-1].steady_ms if self._listed else begun.steady_ms
 
-        Some of the ranges, those of the longest absence: they go into a record of the ledger.
+    def _listed_before(self, apart_ms: int) -> int:
+        """When a full listing began, by the wall clock, this long before the last one; -1 where none did.
+
+        Clocks step: of the two times that it had by then and by now the earlier one.
+        """
+        begun = self._begun
+        found = [one for one in self._listed if begun.steady_ms - one.steady_ms >= apart_ms]
+        return min(found[-1].wall_ms, found[-1].steady_ms + begun.wall_ms - begun.steady_ms) if found else -1
+
+    def notes(self) -> Notes | None:
+        """What a later leader is to know, where it has changed: hourly, after a full listing; else None.
+
+        Some of the ranges, those of the longest absence: they go into a record of the ledger. Where nothing
+        but time has passed it is noted daily, so that entries which came into a range later leave by it, too.
         """
         begun = self._begun
         is_due = self._noted_ms is None or begun.steady_ms - self._noted_ms >= APART_MS
-        if self._noted or not is_due:
+        if self._noted is not None or not is_due:
             return None
         self._noted_ms = begun.steady_ms
+        found, oldest_ms = self._worth_noting(), self._listed[0].steady_ms
+        before = [one._replace(since_ms=max(oldest_ms, one.since_ms)) for one in self._last_noted]
+        is_fresh = not found or begun.steady_ms - self._last_noted_ms < DOUBTED_MS
+        if found == before and is_fresh:
+            return None
+        self._last_noted, self._last_noted_ms = found, self._listed[-1].steady_ms
+        if not found:
+            return NOTHING_NOTED
+        offset_ms = begun.wall_ms - begun.steady_ms
+        return Notes(
+            [one._replace(since_ms=one.since_ms + offset_ms) for one in found],
+            [one.wall_ms for one in self._listed],
+        )
+
+    def _worth_noting(self) -> list[Absence]:
         last, room = last_below(self.prefix), _NOTED_BYTES
         found: list[Absence] = []
         for one in sorted(self._absences, key=lambda one: one.since_ms)[:_MOST_NOTED]:
             end = (last_below(self.prefix)[: len(self.prefix) + 1], "") if one.end[0] == last else one.end
             room -= len(f"{one.begin}{end}".encode())
             if room > 0 and one.begin < end:
-                found.append(Absence(one.begin, end, one.since_ms + begun.wall_ms - begun.steady_ms))
+                found.append(one._replace(end=end))
         return sorted(found)
 
     # Taking stock
@@ -177,14 +229,14 @@ class Expiry:
         return Step(expired, warnings)
 
     def _take_stock(
-        self, absences: Sequence[Absence], listed: int, begun: Instant
+        self, absences: Sequence[Absence], listed: int, begun: Instant, there_ms: Mapping[int, int]
     ) -> Iterator[tuple[int, Step]]:
         entries, old = listed, 0
         for found in self._read(absences):
             for known in found:
                 if not self._needs(known):
                     entries += 1
-                    old += self._is_old(known, begun, APART_MS)
+                    old += self._is_old(known, begun, there_ms[APART_MS])
             yield len(found) + _RANGE_COST, Step()
         was_doubted, self._is_doubted = self._is_doubted, old * 2 > entries
         if self._is_doubted and not was_doubted:
@@ -195,7 +247,7 @@ class Expiry:
             expired = [
                 known
                 for known in found
-                if self._is_old(known, begun, apart_ms)
+                if self._is_old(known, begun, there_ms[apart_ms])
                 and self._is_absent(known, begun.steady_ms - apart_ms)
                 and not self._needs(known)
             ]
@@ -220,10 +272,13 @@ class Expiry:
             "right; else check the bucket and aws.s3.prefix."
         )
 
-    def _is_old(self, known: KnownEntry, begun: Instant, apart_ms: int) -> bool:
-        """Final, older than the retention, and as old as the absence is long: it was there to be listed."""
-        age_ms = begun.wall_ms - known.changed_ms
-        return known.is_settled and age_ms > self._retention_ms and age_ms >= apart_ms
+    def _is_old(self, known: KnownEntry, begun: Instant, there_ms: int) -> bool:
+        """Final, older than the retention, and there when a listing so long before began: two had no object.
+
+        The time of a range does not tell: it says nothing of entries that came into it later.
+        """
+        changed_ms = known.changed_ms
+        return known.is_settled and begun.wall_ms - changed_ms > self._retention_ms and changed_ms <= there_ms
 
     def _read(self, absences: Iterable[Absence]) -> Iterator[list[KnownEntry]]:
         """The entries of these ranges as the ledger has them now, each time as many as a turn bears."""
@@ -231,7 +286,7 @@ class Expiry:
             at: Place | None = begin
             while at is not None:
                 found = list(islice(self._between(at, end), IN_A_TURN))
-                at = _after(found[-1]) if len(found) == IN_A_TURN else None
+                at = _after((found[-1].key, found[-1].etag)) if len(found) == IN_A_TURN else None
                 yield found
 
     def _between(self, begin: Place, end: Place) -> Iterator[KnownEntry]:
@@ -240,12 +295,12 @@ class Expiry:
         return takewhile(lambda known: (known.key, known.etag) < end, later)
 
 
-def _steady(noted: Iterable[Absence], begun: Instant) -> list[Absence]:
-    """What was noted by the wall clock, by the one that never steps; no more than a day of it."""
-    return sorted(
-        one._replace(since_ms=begun.steady_ms - min(DOUBTED_MS, max(0, begun.wall_ms - one.since_ms)))
-        for one in noted
-    )
+def _with_hourly(listed: Sequence[Instant], begun: Instant) -> list[Instant]:
+    """Times of full listings, one in an hour, with one more; of those older than a day the last."""
+    is_apart = not listed or begun.steady_ms - listed[-1].steady_ms >= APART_MS
+    times = [*listed, begun] if is_apart else list(listed)
+    old = sum(begun.steady_ms - one.steady_ms >= DOUBTED_MS for one in times)
+    return times[max(0, old - 1) :]
 
 
 class _Pass:
@@ -254,19 +309,19 @@ class _Pass:
     def __init__(self, begin: Place) -> None:
         self.count = 0
         self._begin = begin
-        self._last: KnownEntry | None = None
+        self._last: Place | None = None
         self._first_absent: Place | None = None
         self._last_absent: Place = ("", "")
         self._ranges: list[tuple[Place, Place]] = []
 
-    def listed(self, known: KnownEntry) -> None:
-        self.count += 1
+    def listed(self, place: Place, *, is_known: bool) -> None:
+        self.count += is_known
         if self._first_absent is not None:
-            place = known.key, known.etag
             self._end(place)
             # Another content of the key may come before it in the merge, and after it in the ledger.
             self._first_absent = self._last_absent if self._last_absent > place else None
-        self._last = known
+        # What has no entry yet may have one soon: it was shown.
+        self._last = place
 
     def absent(self, known: KnownEntry) -> None:
         self._last_absent = known.key, known.etag
@@ -292,15 +347,17 @@ class _Pass:
             self._ranges.append((self._open, end))
 
 
-def _after(known: KnownEntry) -> Place:
-    """The place next to an entry's."""
-    return known.key, f"{known.etag}\0"
+def _after(place: Place) -> Place:
+    """The place next to it."""
+    return place[0], f"{place[1]}\0"
 
 
-def since(ranges: Iterable[tuple[Place, Place]], earlier: Sequence[Absence], begun_ms: int) -> list[Absence]:
+def since(
+    ranges: Iterable[tuple[Place, Place]], earlier: Sequence[Absence], begun_ms: int, oldest_ms: int
+) -> list[Absence]:
     """What a listing that began then does not show, with the time since which none has shown it.
 
-    More than a day is a day, so that ranges of different days join again.
+    Those of a time before `oldest_ms`, when another began, get that time, so that they join again.
     """
     found: list[Absence] = []
     first = 0
@@ -312,7 +369,7 @@ def since(ranges: Iterable[tuple[Place, Place]], earlier: Sequence[Absence], beg
             if one.begin >= end:
                 break
             _add(found, at, max(at, one.begin), begun_ms)
-            _add(found, max(at, one.begin), min(end, one.end), max(one.since_ms, begun_ms - DOUBTED_MS))
+            _add(found, max(at, one.begin), min(end, one.end), max(one.since_ms, oldest_ms))
             at = min(end, one.end)
         _add(found, at, end, begun_ms)
     return found

@@ -134,6 +134,34 @@ def test_what_a_run_has_shown_begins_again(ledger: Ledger) -> None:
     assert first_start_of(ledger.cache, BUCKET) == FirstStart(at_ms=5, prefix="in/")
 
 
+@pytest.mark.parametrize("shown", [True, False], ids=["shown as new", "announced"])
+def test_what_came_after_the_note_takes_two_listings_of_its_own(ledger: Ledger, *, shown: bool) -> None:
+    """Its place was noted as empty, for a month: one wrong listing was enough, and it was read twice."""
+    here = [f"in/z{number}" for number in range(9)]
+    ledger.done("in/a1", "in/a9", *here, at_ms=NOW - 2 * DAY)
+    ledger.run((NOW, ["in/m", *here] if shown else here))
+    ledger.done("in/m", at_ms=NOW + 1000)
+    assert ledger.run((NOW + 31 * DAY, here)) == ["in/a1", "in/a9"]
+    assert ledger.run((NOW + 31 * DAY + HOUR, here)) == ["in/m"]
+
+
+def test_a_sight_between_two_notes_is_noted(ledger: Ledger) -> None:
+    """The same range, of a later time."""
+    ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)
+    ledger.run((NOW, ["in/a"]))
+    ledger.run((NOW + 1, ["in/a", "in/b"]))
+    ledger.run((NOW + 2, ["in/a"]))
+    assert ledger.run((NOW + HOUR, ["in/a"])) == []
+    assert ledger.run((NOW + HOUR + 2, ["in/a"])) == ["in/b"]
+
+
+def test_where_nothing_changes_it_is_noted_daily(ledger: Ledger) -> None:
+    """Not hourly, from the second day on: the time of listings is needed for what came into a range later."""
+    ledger.done("in/a", "in/b", at_ms=NOW)
+    ledger.run(*((NOW + hour * HOUR, ["in/a"]) for hour in range(97)))
+    assert ledger.written == [NAMED] * 5
+
+
 def test_a_clock_that_was_behind_makes_nothing_older(ledger: Ledger) -> None:
     """A time to come counts as now."""
     ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)

@@ -89,10 +89,10 @@ class Passes:
         self.now_ms = now_ms
         self.expiry.begin_page(page, at(now_ms))
         for s3_object, known in compared_with_ledger(page, self.ledger, self.expiry):
-            if known is not None and s3_object is None:
-                self.expiry.absent(known)
+            if s3_object is not None:
+                self.expiry.listed(s3_object.id, is_known=known is not None)
             elif known is not None:
-                self.expiry.listed(known)
+                self.expiry.absent(known)
         self.expiry.end_page(page)
 
     def take_stock(self) -> tuple[list[str], tuple[str, ...]]:
@@ -151,6 +151,24 @@ def test_what_was_not_in_the_ledger_was_not_absent() -> None:
     between = LedgerEntry(state=State.DONE, updated_ms=NOW + 1)
     assert passes.run(NOW + APART_MS, {"in/b": between}) == (["in/a", "in/c"], ())
     assert passes.run(NOW + 2 * APART_MS + 1, {}) == (["in/b"], ())
+
+
+def test_what_was_shown_before_it_had_an_entry_was_not_absent() -> None:
+    """A listing shows it as new, it is read, and no listing of the next hour shows it."""
+    passes = Passes()
+    passes.run(NOW, {"in/a": OLD, "in/c": OLD}, here=[*HERE, "in/b"])
+    assert passes.run(NOW + APART_MS, {"in/b": OLD}) == (["in/a", "in/c"], ())
+    assert passes.run(NOW + 2 * APART_MS, {}) == (["in/b"], ())
+
+
+def test_an_entry_that_came_later_takes_two_listings_of_its_own() -> None:
+    """However old it is by the second: the listings before it came do not count, where they are rare."""
+    passes = Passes(retention_ms=0)
+    passes.run(NOW, {"in/a": replace(OLD, updated_ms=NOW + 3 * DAY), "in/b": replace(OLD, updated_ms=NOW)})
+    came = LedgerEntry(state=State.DONE, updated_ms=NOW + 1)
+    assert passes.run(NOW + DAY, {"in/aa": came}) == (["in/b"], ())
+    assert passes.run(NOW + DAY + 1, {}) == ([], ())
+    assert passes.run(NOW + DAY + APART_MS, {}) == (["in/aa"], ())
 
 
 def test_an_entry_of_the_prefix_alone_expires() -> None:
@@ -392,7 +410,7 @@ def test_ranges_say_what_is_true_of_each_entry(
         ranges = [
             (begin, end) for begin, end in zip(bounds, [*listed, ("z", "")], strict=True) if begin < end
         ]
-        absences = since(ranges, absences, now_ms)
+        absences = since(ranges, absences, now_ms, now_ms - DOUBTED_MS)
         assert absences == sorted(absences)
         for place in IDS:
             if place in listed:
