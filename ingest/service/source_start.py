@@ -112,7 +112,8 @@ def inventories_to_read(found: InventoriesFound, first: FirstStart, bucket: str)
 class ListingNotes:
     """Notes in the records of first starts what full listings have shown; on the thread that decides.
 
-    A record that 1.0.0 wrote without a bucket stays where it is, so that 1.0.0 can be returned to.
+    A record that 1.0.0 wrote without a bucket stays where it is, so that 1.0.0 can be returned to; what
+    listings do not show is not noted there: 1.0.0 would keep that as it is, whatever its own listings show.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class ListingNotes:
         first = noted = self._firsts[bucket]
         if is_first and first.owes_inventory:
             noted = replace(noted, is_inventory_over=True)
-        notes = self._catalogue.notes(bucket)
+        notes = None if self._keys[bucket] == control_records.FIRST_START else self._catalogue.notes(bucket)
         if notes is not None:
             absent = tuple(AbsentRange(*one.begin, *one.end, one.since_ms) for one in notes.absences)
             listed_ms = tuple(notes.listed_ms)

@@ -112,7 +112,9 @@ def unnamed_first_start(cache: "LedgerCache", bucket: str) -> control_records.Fi
     is_named = any(map(control_records.first_start_bucket, cache.controls()))
     if _knows_others_only(cache, bucket) or (is_named and not has_objects):
         return None
-    return _first_start_at(cache, control_records.FIRST_START)
+    found = _first_start_at(cache, control_records.FIRST_START)
+    # What 1.0.0 has listed since would not be in them.
+    return None if found is None else replace(found, absent=msgspec.UNSET, listed_ms=msgspec.UNSET)
 
 
 def _first_start_at(cache: "LedgerCache", key: ControlKey) -> control_records.FirstStart | None:

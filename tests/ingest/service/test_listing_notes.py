@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 import pytest
 
 from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
-from headrace.kafka.control_records import FIRST_START, FirstStart, encode_control, first_start_key
+from headrace.kafka.control_records import (
+    FIRST_START,
+    AbsentRange,
+    FirstStart,
+    encode_control,
+    first_start_key,
+)
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.kafka.ledger_writer import Write
@@ -183,9 +189,20 @@ def test_a_record_of_1_0_0_stays_where_1_0_0_looks_for_it(ledger: Ledger) -> Non
     ledger.apply(LedgerRows({}, {NAMED.name: None}))
     ledger.remember(FIRST_START, FirstStart(at_ms=5))
     ledger.done("in/a", at_ms=NOW)
-    ledger.run((NOW, ()))
-    assert ledger.written == [FIRST_START]
+    ledger.run((NOW, ()), (NOW + HOUR, ()))
+    assert ledger.written == []
     assert NAMED not in ledger.cache.controls()
+
+
+def test_what_a_record_of_1_0_0_notes_counts_for_nothing(ledger: Ledger) -> None:
+    """1.0.0 may have led in between: it keeps the record as it is, and its listings are in no note."""
+    ledger.apply(LedgerRows({}, {NAMED.name: None}))
+    range_ = AbsentRange("in/a", "", "in/z", "", NOW - DAY)
+    ledger.remember(FIRST_START, FirstStart(at_ms=5, absent=(range_,), listed_ms=(NOW - DAY,)))
+    here = [f"in/{number}" for number in range(9)]
+    ledger.done("in/b", *here, at_ms=NOW - 90 * DAY)
+    assert ledger.run((NOW, here)) == []
+    assert ledger.run((NOW, here), (NOW + HOUR, here)) == ["in/b"]
 
 
 def test_an_inventory_is_over_with_the_first_full_listing(ledger: Ledger) -> None:
