@@ -9,7 +9,7 @@ ledger's order, not by entry: where all objects are deleted once they were read 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import dropwhile, islice, takewhile
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from headrace.model.clock import Instant
@@ -24,8 +24,7 @@ IN_A_TURN: Final = 5_000
 _RANGE_COST: Final = 20
 # 600 bytes each, where one is listed, one is not, and so forth.
 MOST_RANGES: Final = 50_000
-# Of them in the ledger, in a record which has others in it.
-_MOST_NOTED: Final = 100
+# Of them in the ledger, in a record which has other things in it.
 _NOTED_BYTES: Final = 100_000
 
 Place = tuple[str, str]
@@ -95,7 +94,7 @@ class Expiry:
         self._position: str | None = None
         self._begun = Instant(0, 0)
         self._page_ms = 0
-        self._pass = _Pass(("", ""))
+        self._pass = _Pass(("", ""), None)
 
     # What a listing shows
 
@@ -105,7 +104,8 @@ class Expiry:
             self._listing_id, self._begun = page.listing_id, now
             self._is_counting = page.is_full
             after = page.after_key
-            self._pass = _Pass((self.prefix, "") if after is None else (after, last_below("")))
+            is_expired = self._is_expired if self._is_note_due else None
+            self._pass = _Pass((self.prefix, "") if after is None else (after, last_below("")), is_expired)
         elif page.after_key != self._position:
             self._is_counting = False
         self._position = page.through_key
@@ -168,12 +168,12 @@ class Expiry:
     def notes(self) -> Notes | None:
         """What a later leader is to know, where it has changed: hourly, after a full listing; else None.
 
-        Some of the ranges, those of the longest absence: they go into a record of the ledger. Where nothing
-        but time has passed it is noted daily, so that entries which came into a range later leave by it, too.
+        They go into a record of the ledger: of the ranges with an entry that could leave as many as it bears,
+        those of the longest absence first. Where nothing but time has passed it is noted daily, so that
+        entries which came into a range later leave by it, too.
         """
         begun = self._begun
-        is_due = self._noted_ms is None or begun.steady_ms - self._noted_ms >= APART_MS
-        if self._noted is not None or not is_due:
+        if self._noted is not None or not self._is_note_due:
             return None
         self._noted_ms = begun.steady_ms
         found, oldest_ms = self._worth_noting(), self._listed[0].steady_ms
@@ -190,10 +190,21 @@ class Expiry:
             [one.wall_ms for one in self._listed],
         )
 
+    @property
+    def _is_note_due(self) -> bool:
+        return self._noted_ms is None or self._begun.steady_ms - self._noted_ms >= APART_MS
+
+    def _is_expired(self, known: KnownEntry) -> bool:
+        return known.is_settled and self._begun.wall_ms - known.changed_ms > self._retention_ms
+
     def _worth_noting(self) -> list[Absence]:
         last, room = last_below(self.prefix), _NOTED_BYTES
         found: list[Absence] = []
-        for one in sorted(self._absences, key=lambda one: one.since_ms)[:_MOST_NOTED]:
+        may_expire = self._pass.may_expire()
+        for one in sorted(self._absences, key=attrgetter("since_ms")):
+            number = bisect_right(may_expire, one.begin, key=itemgetter(1))
+            if number == len(may_expire) or may_expire[number][0] >= one.end:
+                continue
             end = (last_below(self.prefix)[: len(self.prefix) + 1], "") if one.end[0] == last else one.end
             room -= len(f"{one.begin}{end}".encode())
             if room > 0 and one.begin < end:
@@ -306,8 +317,11 @@ def _with_hourly(listed: Sequence[Instant], begun: Instant) -> list[Instant]:
 class _Pass:
     """What one listing shows of the ledger: the ranges between listed entries that have others in them."""
 
-    def __init__(self, begin: Place) -> None:
+    def __init__(self, begin: Place, is_expired: Callable[[KnownEntry], bool] | None) -> None:
         self.count = 0
+        self._is_expired = is_expired
+        self._may_expire: list[tuple[Place, Place]] = []
+        self._is_unread = False
         self._begin = begin
         self._last: Place | None = None
         self._first_absent: Place | None = None
@@ -325,17 +339,28 @@ class _Pass:
 
     def absent(self, known: KnownEntry) -> None:
         self._last_absent = known.key, known.etag
+        if self._is_expired is not None and len(self._may_expire) < MOST_RANGES and self._is_expired(known):
+            self._may_expire.append((self._last_absent, _after(self._last_absent)))
         if self._first_absent is None:
             self._first_absent = self._last_absent
 
     def skipped(self) -> None:
         if self._first_absent is None:
             self._first_absent = self._last_absent = self._open
+        self._is_unread = True
 
     def ranges(self, end: Place) -> list[tuple[Place, Place]]:
         if self._first_absent is not None:
             self._end(end)
         return self._ranges
+
+    def may_expire(self) -> list[tuple[Place, Place]]:
+        """Where there are absent entries that could leave, or were not read; where `is_expired` was given."""
+        found = list[tuple[Place, Place]]()
+        for begin, end in sorted(self._may_expire):
+            if not found or end > found[-1][1]:
+                found.append((begin, end))
+        return found
 
     @property
     def _open(self) -> Place:
@@ -345,6 +370,9 @@ class _Pass:
         is_met = self._first_absent is not None and self._first_absent < end
         if is_met and self._open < end and len(self._ranges) < MOST_RANGES:
             self._ranges.append((self._open, end))
+            if self._is_unread:
+                self._may_expire.append((self._open, end))
+        self._is_unread = False
 
 
 def _after(place: Place) -> Place:
@@ -365,7 +393,9 @@ def since(
         at = begin
         while first < len(earlier) and earlier[first].end <= begin:
             first += 1
-        for one in islice(earlier, first, None):
+        # By number: an iterator would pass all those before for each range.
+        for number in range(first, len(earlier)):
+            one = earlier[number]
             if one.begin >= end:
                 break
             _add(found, at, max(at, one.begin), begun_ms)

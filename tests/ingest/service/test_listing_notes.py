@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import pytest
 
@@ -113,6 +114,27 @@ def test_entries_expire_where_each_run_lists_once(ledger: Ledger) -> None:
     assert removed == 90
 
 
+def test_entries_between_objects_that_stay_expire_where_each_run_lists_once(ledger: Ledger) -> None:
+    """However many others are absent that are too young: by the order of keys a hundred ranges were noted."""
+    removed, stay = 0, list[str]()
+    for day in range(40):
+        keys = [f"in/{sha256(f'{day} {number}'.encode()).hexdigest()}" for number in range(60)]
+        stay += keys[:40]
+        ledger.done(*keys, at_ms=NOW + day * DAY)
+        removed += len(ledger.run((NOW + day * DAY, sorted(stay))))
+    # Noted once they are older than thirty days, they leave with the run after that.
+    assert removed >= 8 * 20
+
+
+def test_of_a_stretch_that_is_not_read_all_is_noted(ledger: Ledger) -> None:
+    """Too many entries for a page: there may be such in it that could leave."""
+    gone = [f"in/b{number:05}" for number in range(6_000)]
+    ledger.done("in/a", *gone[:3_000], "in/c", at_ms=NOW - DAY)
+    ledger.done(*gone[3_000:], at_ms=NOW - 90 * DAY)
+    ledger.run((NOW, ["in/a", "in/c"]))
+    assert ledger.run((NOW + DAY, ["in/a", "in/c"])) == gone[3_000:]
+
+
 def test_one_run_alone_expires_nothing(ledger: Ledger) -> None:
     """However old: a bucket that is listed wrongly once is not forgotten."""
     ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)
@@ -144,7 +166,7 @@ def test_what_a_run_has_shown_begins_again(ledger: Ledger) -> None:
 def test_what_came_after_the_note_takes_two_listings_of_its_own(ledger: Ledger, *, shown: bool) -> None:
     """Its place was noted as empty, for a month: one wrong listing was enough, and it was read twice."""
     here = [f"in/z{number}" for number in range(9)]
-    ledger.done("in/a1", "in/a9", *here, at_ms=NOW - 2 * DAY)
+    ledger.done("in/a1", "in/a9", *here, at_ms=NOW - 90 * DAY)
     ledger.run((NOW, ["in/m", *here] if shown else here))
     ledger.done("in/m", at_ms=NOW + 1000)
     assert ledger.run((NOW + 31 * DAY, here)) == ["in/a1", "in/a9"]
@@ -163,8 +185,8 @@ def test_a_sight_between_two_notes_is_noted(ledger: Ledger) -> None:
 
 def test_where_nothing_changes_it_is_noted_daily(ledger: Ledger) -> None:
     """Not hourly, from the second day on: the time of listings is needed for what came into a range later."""
-    ledger.done("in/a", "in/b", at_ms=NOW)
-    ledger.run(*((NOW + hour * HOUR, ["in/a"]) for hour in range(97)))
+    ledger.done("in/a", *(f"in/b{number:05}" for number in range(3_000)), at_ms=NOW)
+    ledger.run(*((NOW + hour * HOUR, ["in/a"]) for hour in range(0, 97, 2)))
     assert ledger.written == [NAMED] * 5
 
 
@@ -177,10 +199,10 @@ def test_a_clock_that_was_behind_makes_nothing_older(ledger: Ledger) -> None:
 
 def test_it_is_noted_hourly_where_it_has_changed(ledger: Ledger) -> None:
     """A listing each ten seconds is no record each."""
-    ledger.done("in/a", "in/b", at_ms=NOW)
-    ledger.run(*((NOW + seconds * 1000, ["in/a"]) for seconds in range(0, 7210, 10)))
+    ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)
+    ledger.run(*((NOW + seconds * 1000, ()) for seconds in range(0, 7210, 10)))
     assert ledger.written == [NAMED]
-    ledger.run((NOW, ["in/a"]), (NOW + HOUR, []), (NOW + HOUR + 1, ["in/a"]))
+    ledger.run((NOW, ()), (NOW + HOUR, ["in/a"]), (NOW + HOUR + 1, ()))
     assert ledger.written == [NAMED, NAMED]
 
 
@@ -188,7 +210,7 @@ def test_a_record_of_1_0_0_stays_where_1_0_0_looks_for_it(ledger: Ledger) -> Non
     """It refuses a ledger with a control record that it does not know."""
     ledger.apply(LedgerRows({}, {NAMED.name: None}))
     ledger.remember(FIRST_START, FirstStart(at_ms=5))
-    ledger.done("in/a", at_ms=NOW)
+    ledger.done("in/a", at_ms=NOW - 90 * DAY)
     ledger.run((NOW, ()), (NOW + HOUR, ()))
     assert ledger.written == []
     assert NAMED not in ledger.cache.controls()
@@ -215,7 +237,7 @@ def test_an_inventory_is_over_with_the_first_full_listing(ledger: Ledger) -> Non
         }
     )
     ledger.remember(NAMED, with_inventories(FirstStart(at_ms=5, prefix="in/"), settings, is_new=True))
-    ledger.done("in/a", at_ms=NOW)
+    ledger.done("in/a", at_ms=NOW - 90 * DAY)
     ledger.run((NOW, ["in/a"]), (NOW + HOUR, ()))
     assert ledger.written == [NAMED, NAMED]
     first = first_start_of(ledger.cache, BUCKET)
