@@ -53,7 +53,8 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     has moved objects to since: what lies there was read before. It is of keys below `prefix`; those below the
     prefixes of `earlier` starts, the last of these first, had theirs. `inventory` are the addresses of
     `initial.inventory`, and `is_inventory_over` is true once the full listing after it was complete. `absent`
-    is what full listings do not show; a record of its own would be one that 1.0.0 refuses.
+    is what full listings do not show, `listed_ms` when some of these began; a record of its own would be one
+    that 1.0.0 refuses.
     """
 
     v: int = VERSION
@@ -67,6 +68,7 @@ class FirstStart(msgspec.Struct, frozen=True, kw_only=True):
     inventory: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     is_inventory_over: bool | msgspec.UnsetType = msgspec.UNSET
     absent: tuple[AbsentRange, ...] | msgspec.UnsetType = msgspec.UNSET
+    listed_ms: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def below(self) -> str:

@@ -109,9 +109,11 @@ def is_owed(state: State, bad: int) -> bool:
 def shortened(error: str) -> str:
     """An error's sentence as it may be kept, printable and of a bounded length.
 
-    What it quotes was written elsewhere: a record above the topic's limit would end the ingester.
+    What it quotes was written elsewhere: a record above the topic's limit would end the ingester. An entry
+    with more than this is read back as another one than was committed.
     """
-    return printable(error, limit=ERROR_MAX)
+    text = printable(error, limit=ERROR_MAX)
+    return text if len(text) <= ERROR_MAX else f"{text[: ERROR_MAX - 1]}…"
 
 
 def encode_key(key: LedgerKey) -> bytes:

@@ -156,6 +156,7 @@ class PostActions:
         count: Callable[[str], None],
         calls: Callable[..., PostActionCalls] = new_post_action_calls,
         most: int = _MAX_OWED,
+        again: Backoff = _AGAIN,
     ) -> None:
         self._settings = settings
         self._action = action
@@ -165,8 +166,10 @@ class PostActions:
         self._count = count
         self._new_calls = calls
         self._most = most
+        self._again = again
         self._turn = threading.Condition()
-        self._owed: set[ObjectId] = set()
+        # What is asked for; another request of the object may wait in the others, or be carried out.
+        self._owed: dict[ObjectId, OwedAction] = {}
         self._failing: dict[ObjectId, int] = {}
         self._ready: deque[OwedAction] = deque()
         self._later: dict[str, list[tuple[float, int, OwedAction]]] = {}
@@ -200,7 +203,7 @@ class PostActions:
             if is_left_out:
                 self._has_left_out = True
             else:
-                self._owed.add(owed.id)
+                self._owed[owed.id] = owed
                 self._ready.append(owed)
                 self._turn.notify()
         if is_news:
@@ -213,7 +216,7 @@ class PostActions:
     def withdraw(self, object_id: ObjectId) -> None:
         """Begin it no more: the object is read again, or an operator has set its end. Does not block."""
         with self._turn:
-            self._owed.discard(object_id)
+            self._owed.pop(object_id, None)
             self._is_well(object_id)
 
     def close(self) -> None:
@@ -246,7 +249,7 @@ class PostActions:
                         self._ready.append(heapq.heappop(waiting)[2])
                 while self._ready:
                     owed = self._ready.popleft()
-                    if owed.id in self._owed:
+                    if self._owed.get(owed.id) is owed:
                         return owed
                 dues = [waiting[0][0] for waiting in self._later.values() if waiting]
                 self._turn.wait(min(dues) - now if dues else None)
@@ -282,10 +285,13 @@ class PostActions:
 
     def _succeeded(self, owed: OwedAction, *, is_done: bool) -> None:
         with self._turn:
-            # Before it is idle, so that the ledger hears of it before an end.
-            self._post(ActionsDone((owed.id,)))
-            self._owed.discard(owed.id)
-            has_failed = self._is_well(owed.id)
+            # Of an object that was asked for again meanwhile it says nothing: it was read with others.
+            is_current = self._owed.get(owed.id) is owed
+            if is_current:
+                # Before it is idle, so that the ledger hears of it before an end.
+                self._post(ActionsDone((owed.id,)))
+                del self._owed[owed.id]
+            has_failed = is_current and self._is_well(owed.id)
             waiting = self._later.get(owed.id.bucket, [])
             for _ in range(min(_TURNS, len(waiting)) if has_failed else 0):
                 self._ready.append(heapq.heappop(waiting)[2])
@@ -309,12 +315,12 @@ class PostActions:
     def _failed(self, owed: OwedAction, error: HeadraceError) -> None:
         sentence = f"post.action = {self._action.text}: {error}"
         with self._turn:
-            if owed.id not in self._owed:
+            if self._owed.get(owed.id) is not owed:
                 return
             # Under the lock, so that no thread posts after one that has said that it is over.
             self._post(ComponentProblem(PROBLEM, sentence))
             tries = self._failing[owed.id] = self._failing.get(owed.id, 0) + 1
-            pause = max(_AGAIN.delay_ms(tries) / 1000, len(self._failing) * _APART_SECONDS)
+            pause = max(self._again.delay_ms(tries) / 1000, len(self._failing) * _APART_SECONDS)
             again = (time.monotonic() + pause, next(self._order), owed)
             heapq.heappush(self._later.setdefault(owed.id.bucket, []), again)
             self._turn.notify()

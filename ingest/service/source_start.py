@@ -21,7 +21,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
 from ingest.service.service_events import Written
 from ingest.source.catalogue import Baseline, Catalogue
-from ingest.source.catalogue.expiry import Absence
+from ingest.source.catalogue.expiry import Absence, Notes
 from ingest.source.first_starts import first_start_records, is_first_start
 from ingest.source.object_selection import object_filters_of
 from ingest.source.planner import Backoff, BatchLimits, Planner
@@ -43,13 +43,7 @@ def deciders(
         retention_ms=settings.ledger.retention_ms,
         joining=settings.joining,
         post_action=None if settings.post_action is None else settings.post_action.text,
-        absent={
-            bucket: [
-                Absence((one.begin_key, one.begin_etag), (one.end_key, one.end_etag), one.since_ms)
-                for one in (() if first.absent is msgspec.UNSET else first.absent)
-            ]
-            for bucket, first in firsts.items()
-        },
+        noted={bucket: _noted_in(first) for bucket, first in firsts.items()},
     )
     limits = BatchLimits(
         slots=slots,
@@ -62,6 +56,17 @@ def deciders(
     )
     backoff = Backoff(first_ms=settings.errors.retry_delay_ms, longest_ms=settings.errors.retry_delay_max_ms)
     return catalogue, Planner(catalogue, limits=limits, backoff=backoff)
+
+
+def _noted_in(first: FirstStart) -> Notes:
+    absent = () if first.absent is msgspec.UNSET else first.absent
+    return Notes(
+        [
+            Absence((one.begin_key, one.begin_etag), (one.end_key, one.end_etag), one.since_ms)
+            for one in absent
+        ],
+        () if first.listed_ms is msgspec.UNSET else first.listed_ms,
+    )
 
 
 _log = structlog.get_logger(__name__)
@@ -107,7 +112,8 @@ def inventories_to_read(found: InventoriesFound, first: FirstStart, bucket: str)
 class ListingNotes:
     """Notes in the records of first starts what full listings have shown; on the thread that decides.
 
-    A record that 1.0.0 wrote without a bucket stays where it is, so that 1.0.0 can be returned to.
+    A record that 1.0.0 wrote without a bucket stays where it is, so that 1.0.0 can be returned to; what
+    listings do not show is not noted there: 1.0.0 would keep that as it is, whatever its own listings show.
     """
 
     def __init__(
@@ -132,10 +138,11 @@ class ListingNotes:
         first = noted = self._firsts[bucket]
         if is_first and first.owes_inventory:
             noted = replace(noted, is_inventory_over=True)
-        absences = self._catalogue.notes(bucket)
-        if absences is not None:
-            absent = tuple(AbsentRange(*one.begin, *one.end, one.since_ms) for one in absences)
-            noted = replace(noted, absent=absent or msgspec.UNSET)
+        notes = None if self._keys[bucket] == control_records.FIRST_START else self._catalogue.notes(bucket)
+        if notes is not None:
+            absent = tuple(AbsentRange(*one.begin, *one.end, one.since_ms) for one in notes.absences)
+            listed_ms = tuple(notes.listed_ms)
+            noted = replace(noted, absent=absent or msgspec.UNSET, listed_ms=listed_ms or msgspec.UNSET)
         if noted != first:
             self._firsts[bucket] = noted
             record = (self._keys[bucket], control_records.encode_control(noted))

@@ -45,7 +45,7 @@ def begun_again(
     """This first start of a prefix: keys that an earlier one could see keep theirs."""
     if before is None:
         return replace(now, prefix=prefix)
-    gone = dict.fromkeys(("earlier", "inventory", "is_inventory_over", "absent"), msgspec.UNSET)
+    gone = dict.fromkeys(("earlier", "inventory", "is_inventory_over", "absent", "listed_ms"), msgspec.UNSET)
     earlier = [replace(one, moved_to=(), **gone) for one in before.all[:_MAX_EARLIER]]
     begun = replace(now, prefix=prefix, moved_to=before.moved_to, earlier=tuple(earlier))
     kept = newest_uploads(
@@ -112,7 +112,9 @@ def unnamed_first_start(cache: "LedgerCache", bucket: str) -> control_records.Fi
     is_named = any(map(control_records.first_start_bucket, cache.controls()))
     if _knows_others_only(cache, bucket) or (is_named and not has_objects):
         return None
-    return _first_start_at(cache, control_records.FIRST_START)
+    found = _first_start_at(cache, control_records.FIRST_START)
+    # What 1.0.0 has listed since would not be in them.
+    return None if found is None else replace(found, absent=msgspec.UNSET, listed_ms=msgspec.UNSET)
 
 
 def _first_start_at(cache: "LedgerCache", key: ControlKey) -> control_records.FirstStart | None:

@@ -118,7 +118,7 @@ class SplitProgress:
             topic=split.route.output,
             partition=split.route.partition,
             attempts=split.attempts,
-            error=now.error,
+            error=None if now.error is None else shortened(now.error),
             size=split.object.size,
             version_id=split.object.version_id,
             last_modified_ms=split.object.last_modified_ms,

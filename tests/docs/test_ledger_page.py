@@ -204,6 +204,7 @@ EXAMPLES: Final[Mapping[str, tuple[bytes, bytes]]] = {
             moved_to=("read/",),
             prefix="in/",
             absent=(AbsentRange("in/", "", "in/2026-01", "", 1772438400000),),
+            listed_ms=(1772438400000, 1772442000000),
         ),
     ),
     "What operators want": _control(PAUSE, Pause(state=TargetState.STOPPED, at_ms=_MS)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from headrace.model.errors import InvalidObject
-from headrace.model.ledger_entry import ERROR_MAX
+from headrace.model.ledger_entry import ERROR_MAX, State, decode_entry, encode_entry
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Batch, Checkpoint, Split
@@ -35,6 +35,14 @@ def under_way(key: str) -> SplitProgress:
 def progress() -> SplitProgress:
     """The one that meets a refusal."""
     return under_way("orders.jsonl")
+
+
+def test_an_entry_is_read_back_as_it_was_committed(progress: SplitProgress) -> None:
+    """Cut when it was written it was another one: the driver kept the committed one in memory for ever."""
+    progress.finish(State.QUARANTINED, reason="not_json", error="x" * (ERROR_MAX + 1))
+    entry = progress.checkpoint("options").entry
+    assert entry is not None
+    assert decode_entry(encode_entry(entry)) == entry
 
 
 def test_a_row_refused_alone_is_a_bad_one_from_then_on(progress: SplitProgress) -> None:

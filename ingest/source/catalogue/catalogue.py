@@ -18,7 +18,7 @@ from ingest.source.catalogue.deduplication import (
     verdict_of,
 )
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, LedgerWrite, Owed
-from ingest.source.catalogue.expiry import IN_A_TURN, Absence, Expiry
+from ingest.source.catalogue.expiry import IN_A_TURN, NOTHING_NOTED, Expiry, Notes
 from ingest.source.catalogue.ledger_view import LedgerView
 from ingest.source.catalogue.listing_merge import (
     BucketListings,
@@ -53,7 +53,7 @@ class Catalogue:
         retention_ms: int = 2_592_000_000,
         joining: JoiningSettings | None = None,
         post_action: str | None = None,
-        absent: Mapping[str, Sequence[Absence]] | None = None,
+        noted: Mapping[str, Notes] | None = None,
     ) -> None:
         self.states = ObjectStates(
             view=view,
@@ -72,7 +72,7 @@ class Catalogue:
                     prefix=one.prefix,
                     retention_ms=retention_ms,
                     needs=self.states.tombstones.needs,
-                    noted=(absent or {}).get(bucket, ()),
+                    noted=(noted or {}).get(bucket, NOTHING_NOTED),
                 )
             )
             for bucket, one in filters.items()
@@ -148,8 +148,8 @@ class Catalogue:
                 expiry.absent(known)
                 continue
             entry = None
+            expiry.listed(s3_object.id, is_known=known is not None)
             if known is not None:
-                expiry.listed(known)
                 unread.read()
                 if known.is_done and states.post_action is None:
                     continue  # which nearly all are: nothing more of its entry is looked at
@@ -172,20 +172,20 @@ class Catalogue:
         is_free = len(self.states.unwritten) < IN_A_TURN
         return is_free and any(one.expiry.is_taking_stock for one in self._listings.values())
 
-    def take_stock(self) -> Effects:
+    def take_stock(self, now: Instant) -> Effects:
         """Look at some entries that listings do not show: what has expired leaves the ledger.
 
         Call it once in each turn while `is_taking_stock`: there may be millions of them.
         """
         effects = EffectsBuilder()
         for one in self._listings.values():
-            step = one.expiry.step()
+            step = one.expiry.step(now)
             effects.warnings += step.warnings
             for known in step.expired:
                 self.states.forget(known, effects)
         return effects.effects()
 
-    def notes(self, bucket: str) -> list[Absence] | None:
+    def notes(self, bucket: str) -> Notes | None:
         """See `Expiry.notes`."""
         return self._listings[bucket].expiry.notes()
 

@@ -267,7 +267,7 @@ class Planner:
             resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)
             effects = effects.joined(resumed)
         if self._catalogue.is_taking_stock and not self.is_paused:
-            effects = effects.joined(self._catalogue.take_stock())
+            effects = effects.joined(self._catalogue.take_stock(now))
         return effects
 
     @property

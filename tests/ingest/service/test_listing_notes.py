@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 import pytest
 
 from headrace.kafka.cache_files import CacheDirectory, LedgerRows, collect_rows
-from headrace.kafka.control_records import FIRST_START, FirstStart, encode_control, first_start_key
+from headrace.kafka.control_records import (
+    FIRST_START,
+    AbsentRange,
+    FirstStart,
+    encode_control,
+    first_start_key,
+)
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.kafka.ledger_writer import Write
@@ -74,11 +81,12 @@ class Ledger:
                 through_key=None,
                 objects=[S3Object(id=ObjectId(BUCKET, key, "e"), size=1, last_modified_ms=0) for key in keys],
             )
-            catalogue.on_listing_page(page, Instant(wall_ms=at_ms, steady_ms=at_ms - listings[0][0]))
+            now = Instant(wall_ms=at_ms, steady_ms=at_ms - listings[0][0])
+            catalogue.on_listing_page(page, now)
             notes.listed(BUCKET, is_first=number == 0)
             while catalogue.is_taking_stock:
-                effects = catalogue.take_stock()
-                catalogue.on_written(effects.writes, Instant(at_ms, 0))
+                effects = catalogue.take_stock(now)
+                catalogue.on_written(effects.writes, now)
                 gone = [write.key for write in effects.writes if isinstance(write.key, ObjectId)]
                 self.apply(collect_rows((encode_key(key), None) for key in gone))
                 found += [key.key for key in gone]
@@ -104,6 +112,27 @@ def test_entries_expire_where_each_run_lists_once(ledger: Ledger) -> None:
         removed += len(ledger.run((NOW + day * DAY, ())))
     # Of the first day to the ninth all are older than thirty days.
     assert removed == 90
+
+
+def test_entries_between_objects_that_stay_expire_where_each_run_lists_once(ledger: Ledger) -> None:
+    """However many others are absent that are too young: by the order of keys a hundred ranges were noted."""
+    removed, stay = 0, list[str]()
+    for day in range(40):
+        keys = [f"in/{sha256(f'{day} {number}'.encode()).hexdigest()}" for number in range(60)]
+        stay += keys[:40]
+        ledger.done(*keys, at_ms=NOW + day * DAY)
+        removed += len(ledger.run((NOW + day * DAY, sorted(stay))))
+    # Noted once they are older than thirty days, they leave with the run after that.
+    assert removed >= 8 * 20
+
+
+def test_of_a_stretch_that_is_not_read_all_is_noted(ledger: Ledger) -> None:
+    """Too many entries for a page: there may be such in it that could leave."""
+    gone = [f"in/b{number:05}" for number in range(6_000)]
+    ledger.done("in/a", *gone[:3_000], "in/c", at_ms=NOW - DAY)
+    ledger.done(*gone[3_000:], at_ms=NOW - 90 * DAY)
+    ledger.run((NOW, ["in/a", "in/c"]))
+    assert ledger.run((NOW + DAY, ["in/a", "in/c"])) == gone[3_000:]
 
 
 def test_one_run_alone_expires_nothing(ledger: Ledger) -> None:
@@ -133,6 +162,34 @@ def test_what_a_run_has_shown_begins_again(ledger: Ledger) -> None:
     assert first_start_of(ledger.cache, BUCKET) == FirstStart(at_ms=5, prefix="in/")
 
 
+@pytest.mark.parametrize("shown", [True, False], ids=["shown as new", "announced"])
+def test_what_came_after_the_note_takes_two_listings_of_its_own(ledger: Ledger, *, shown: bool) -> None:
+    """Its place was noted as empty, for a month: one wrong listing was enough, and it was read twice."""
+    here = [f"in/z{number}" for number in range(9)]
+    ledger.done("in/a1", "in/a9", *here, at_ms=NOW - 90 * DAY)
+    ledger.run((NOW, ["in/m", *here] if shown else here))
+    ledger.done("in/m", at_ms=NOW + 1000)
+    assert ledger.run((NOW + 31 * DAY, here)) == ["in/a1", "in/a9"]
+    assert ledger.run((NOW + 31 * DAY + HOUR, here)) == ["in/m"]
+
+
+def test_a_sight_between_two_notes_is_noted(ledger: Ledger) -> None:
+    """The same range, of a later time."""
+    ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)
+    ledger.run((NOW, ["in/a"]))
+    ledger.run((NOW + 1, ["in/a", "in/b"]))
+    ledger.run((NOW + 2, ["in/a"]))
+    assert ledger.run((NOW + HOUR, ["in/a"])) == []
+    assert ledger.run((NOW + HOUR + 2, ["in/a"])) == ["in/b"]
+
+
+def test_where_nothing_changes_it_is_noted_daily(ledger: Ledger) -> None:
+    """Not hourly, from the second day on: the time of listings is needed for what came into a range later."""
+    ledger.done("in/a", *(f"in/b{number:05}" for number in range(3_000)), at_ms=NOW)
+    ledger.run(*((NOW + hour * HOUR, ["in/a"]) for hour in range(0, 97, 2)))
+    assert ledger.written == [NAMED] * 5
+
+
 def test_a_clock_that_was_behind_makes_nothing_older(ledger: Ledger) -> None:
     """A time to come counts as now."""
     ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)
@@ -142,10 +199,10 @@ def test_a_clock_that_was_behind_makes_nothing_older(ledger: Ledger) -> None:
 
 def test_it_is_noted_hourly_where_it_has_changed(ledger: Ledger) -> None:
     """A listing each ten seconds is no record each."""
-    ledger.done("in/a", "in/b", at_ms=NOW)
-    ledger.run(*((NOW + seconds * 1000, ["in/a"]) for seconds in range(0, 7210, 10)))
+    ledger.done("in/a", "in/b", at_ms=NOW - 90 * DAY)
+    ledger.run(*((NOW + seconds * 1000, ()) for seconds in range(0, 7210, 10)))
     assert ledger.written == [NAMED]
-    ledger.run((NOW, ["in/a"]), (NOW + HOUR, []), (NOW + HOUR + 1, ["in/a"]))
+    ledger.run((NOW, ()), (NOW + HOUR, ["in/a"]), (NOW + HOUR + 1, ()))
     assert ledger.written == [NAMED, NAMED]
 
 
@@ -153,10 +210,21 @@ def test_a_record_of_1_0_0_stays_where_1_0_0_looks_for_it(ledger: Ledger) -> Non
     """It refuses a ledger with a control record that it does not know."""
     ledger.apply(LedgerRows({}, {NAMED.name: None}))
     ledger.remember(FIRST_START, FirstStart(at_ms=5))
-    ledger.done("in/a", at_ms=NOW)
-    ledger.run((NOW, ()))
-    assert ledger.written == [FIRST_START]
+    ledger.done("in/a", at_ms=NOW - 90 * DAY)
+    ledger.run((NOW, ()), (NOW + HOUR, ()))
+    assert ledger.written == []
     assert NAMED not in ledger.cache.controls()
+
+
+def test_what_a_record_of_1_0_0_notes_counts_for_nothing(ledger: Ledger) -> None:
+    """1.0.0 may have led in between: it keeps the record as it is, and its listings are in no note."""
+    ledger.apply(LedgerRows({}, {NAMED.name: None}))
+    range_ = AbsentRange("in/a", "", "in/z", "", NOW - DAY)
+    ledger.remember(FIRST_START, FirstStart(at_ms=5, absent=(range_,), listed_ms=(NOW - DAY,)))
+    here = [f"in/{number}" for number in range(9)]
+    ledger.done("in/b", *here, at_ms=NOW - 90 * DAY)
+    assert ledger.run((NOW, here)) == []
+    assert ledger.run((NOW, here), (NOW + HOUR, here)) == ["in/b"]
 
 
 def test_an_inventory_is_over_with_the_first_full_listing(ledger: Ledger) -> None:
@@ -169,7 +237,7 @@ def test_an_inventory_is_over_with_the_first_full_listing(ledger: Ledger) -> Non
         }
     )
     ledger.remember(NAMED, with_inventories(FirstStart(at_ms=5, prefix="in/"), settings, is_new=True))
-    ledger.done("in/a", at_ms=NOW)
+    ledger.done("in/a", at_ms=NOW - 90 * DAY)
     ledger.run((NOW, ["in/a"]), (NOW + HOUR, ()))
     assert ledger.written == [NAMED, NAMED]
     first = first_start_of(ledger.cache, BUCKET)

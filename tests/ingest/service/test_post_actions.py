@@ -17,6 +17,7 @@ from headrace.options.settings import S3Settings
 from headrace.process.threads import ThreadFailures, collecting
 from ingest.service.apply_effects import PROBLEM, PostActions
 from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
+from ingest.source.planner.retry_policy import Backoff
 from tests.headrace.options.loading import load_with
 from tests.support.until import until_sync
 
@@ -75,6 +76,8 @@ class Store:
     gate: threading.Event = field(default_factory=threading.Event)
     done: list[tuple[str, str]] = field(default_factory=list)
     tried: Counter[str] = field(default_factory=Counter)
+    begun: Counter[str] = field(default_factory=Counter)
+    keys: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.gate.set()
@@ -90,9 +93,11 @@ class _Calls:
     bucket: str
 
     def delete(self, key: str, _etag: str) -> bool:
+        self.store.begun[key] += 1
         self.store.gate.wait(60)
         self.store.tried[self.bucket] += 1
-        if self.bucket in self.store.refuses:
+        self.store.keys[key] += 1
+        if self.store.refuses & {self.bucket, key}:
             raise AccessDenied("s3:DeleteObject is refused.")
         self.store.done.append((self.bucket, key))
         return True
@@ -104,7 +109,12 @@ class _Calls:
 
 @contextmanager
 def acting(
-    store: Store, action: PostAction | None = None, *, most: int = 100_000, prefix: str = ""
+    store: Store,
+    action: PostAction | None = None,
+    *,
+    most: int = 100_000,
+    prefix: str = "",
+    again: Backoff | None = None,
 ) -> Iterator[tuple[PostActions, "queue.SimpleQueue[OwnEvent]"]]:
     """Actions on the store, deletes by themselves, and what they tell; closed at the end."""
     told: queue.SimpleQueue[OwnEvent] = queue.SimpleQueue()
@@ -115,6 +125,7 @@ def acting(
         count=lambda _: None,
         calls=store.calls,
         most=most,
+        **({} if again is None else {"again": again}),
     )
     try:
         yield actions, told
@@ -141,6 +152,37 @@ def test_objects_that_are_refused_hold_up_no_others() -> None:
         # Two seconds and more apart: nothing was tried without a pause.
         assert store.tried["held"] < 3_000
         assert not actions.is_idle
+
+
+def test_what_was_withdrawn_acts_no_more_where_the_object_is_asked_for_again() -> None:
+    """It waited for its next try, and had its turns, too, with what it was read with before."""
+    store = Store(refuses={"b"})
+    with acting(store, again=Backoff(first_ms=1, longest_ms=1)) as (actions, _):
+        actions.request(OwedAction(ObjectId("b", "k", "e"), (("side", "e", None), ("k", "e", None))))
+        until_sync(lambda: store.keys["side"], what="it is refused")
+        actions.withdraw(ObjectId("b", "k", "e"))
+        actions.request(_owed("b", "k"))
+        before = store.keys["side"]
+        until_sync(lambda: store.keys["k"] >= 6, what="the new one is tried again")
+        # One call may have been under way.
+        assert store.keys["side"] <= before + 1
+
+
+def test_the_end_of_what_was_withdrawn_is_no_end_of_the_new_one() -> None:
+    """It was under way: the new one has its own turn, and its own end."""
+    store = Store(refuses={"k"})
+    store.gate.clear()
+    with acting(store, again=Backoff(first_ms=1, longest_ms=1)) as (actions, told):
+        actions.request(OwedAction(ObjectId("b", "k", "e"), (("side", "e", None),)))
+        until_sync(lambda: store.begun["side"], what="it is under way")
+        actions.withdraw(ObjectId("b", "k", "e"))
+        actions.request(_owed("b", "k"))
+        store.gate.set()
+        until_sync(lambda: store.done and store.keys["k"] >= 4, what="the new one is tried again")
+        assert not actions.is_idle
+
+    events = [told.get_nowait() for _ in range(told.qsize())]
+    assert not any(isinstance(event, ActionsDone) for event in events)
 
 
 def test_what_was_refused_is_done_soon_after_it_is_granted() -> None:
@@ -171,7 +213,8 @@ def test_more_than_are_kept_are_left_to_a_listing() -> None:
         store.gate.set()
         until_sync(lambda: len(store.done) == 10, what="what was kept is done")
         until_sync(actions.wants_listing, what="there is room for a listing")
-        assert actions.is_idle
+        # A thread may not have come back from the last one yet.
+        until_sync(lambda: actions.is_idle, what="all that was kept has ended")
         assert not actions.wants_listing()
 
     assert [line["log_level"] for line in logs if line["event"] == "post_actions_left_out"] == ["warning"]

@@ -128,7 +128,7 @@ class Desk:
         """One page, and what follows from it in later turns."""
         effects = self.do(self.catalogue.on_listing_page(found, self.now))
         while self.catalogue.is_taking_stock:
-            effects = effects.joined(self.do(self.catalogue.take_stock()))
+            effects = effects.joined(self.do(self.catalogue.take_stock(self.now)))
         return effects
 
     def plan(self, slot: int = 0, idle_slots: int = 1) -> int:

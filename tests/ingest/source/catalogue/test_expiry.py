@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ListingPage, ObjectId, S3Object
@@ -12,11 +10,7 @@ from ingest.source.catalogue.expiry import (
     APART_MS,
     DOUBTED_MS,
     IN_A_TURN,
-    MOST_RANGES,
-    Absence,
     Expiry,
-    fewer,
-    since,
 )
 from ingest.source.catalogue.ledger_view import Overlay, last_below, place_before
 from ingest.source.catalogue.listing_merge import compared_with_ledger
@@ -39,7 +33,7 @@ class Passes:
         self.ledger = Overlay(self.view)
         self.expiry = Expiry(self.ledger, "bucket", prefix=prefix, retention_ms=retention_ms)
         self.listing_id = 0
-        self.steps = self.largest_turn = 0
+        self.steps = self.largest_turn = self.now_ms = 0
 
     def run(
         self,
@@ -70,14 +64,29 @@ class Passes:
             self.observe(page, now_ms)
         return self.take_stock()
 
+    def show(self, now_ms: int, keys: list[str]) -> None:
+        """A full listing of these, of which no stock is taken yet."""
+        self.listing_id += 1
+        objects = [S3Object(id=_id(key), size=1, last_modified_ms=0) for key in sorted(keys)]
+        page = ListingPage(
+            bucket="bucket",
+            listing_id=self.listing_id,
+            is_full=True,
+            after_key=None,
+            through_key=None,
+            objects=objects,
+        )
+        self.observe(page, now_ms)
+
     def observe(self, page: ListingPage, now_ms: int) -> None:
         """One page, as the catalogue takes it."""
+        self.now_ms = now_ms
         self.expiry.begin_page(page, at(now_ms))
         for s3_object, known in compared_with_ledger(page, self.ledger, self.expiry):
-            if known is not None and s3_object is None:
-                self.expiry.absent(known)
+            if s3_object is not None:
+                self.expiry.listed(s3_object.id, is_known=known is not None)
             elif known is not None:
-                self.expiry.listed(known)
+                self.expiry.absent(known)
         self.expiry.end_page(page)
 
     def take_stock(self) -> tuple[list[str], tuple[str, ...]]:
@@ -87,7 +96,7 @@ class Passes:
         self.steps = self.largest_turn = 0
         while self.expiry.is_taking_stock:
             read = self.view.rows
-            step = self.expiry.step()
+            step = self.expiry.step(at(self.now_ms))
             self.largest_turn = max(self.largest_turn, self.view.rows - read)
             self.steps += 1
             warnings += step.warnings
@@ -136,6 +145,24 @@ def test_what_was_not_in_the_ledger_was_not_absent() -> None:
     between = LedgerEntry(state=State.DONE, updated_ms=NOW + 1)
     assert passes.run(NOW + APART_MS, {"in/b": between}) == (["in/a", "in/c"], ())
     assert passes.run(NOW + 2 * APART_MS + 1, {}) == (["in/b"], ())
+
+
+def test_what_was_shown_before_it_had_an_entry_was_not_absent() -> None:
+    """A listing shows it as new, it is read, and no listing of the next hour shows it."""
+    passes = Passes()
+    passes.run(NOW, {"in/a": OLD, "in/c": OLD}, here=[*HERE, "in/b"])
+    assert passes.run(NOW + APART_MS, {"in/b": OLD}) == (["in/a", "in/c"], ())
+    assert passes.run(NOW + 2 * APART_MS, {}) == (["in/b"], ())
+
+
+def test_an_entry_that_came_later_takes_two_listings_of_its_own() -> None:
+    """However old it is by the second: the listings before it came do not count, where they are rare."""
+    passes = Passes(retention_ms=0)
+    passes.run(NOW, {"in/a": replace(OLD, updated_ms=NOW + 3 * DAY), "in/b": replace(OLD, updated_ms=NOW)})
+    came = LedgerEntry(state=State.DONE, updated_ms=NOW + 1)
+    assert passes.run(NOW + DAY, {"in/aa": came}) == (["in/b"], ())
+    assert passes.run(NOW + DAY + 1, {}) == ([], ())
+    assert passes.run(NOW + DAY + APART_MS, {}) == (["in/aa"], ())
 
 
 def test_an_entry_of_the_prefix_alone_expires() -> None:
@@ -271,6 +298,47 @@ def test_neither_a_page_nor_a_turn_grows_with_what_was_deleted() -> None:
     assert passes.largest_turn <= 2 * IN_A_TURN
 
 
+def _half_way() -> tuple[Passes, list[str], list[str]]:
+    """Stock is being taken, of what is listed and of what is not; the count is over."""
+    passes = Passes()
+    here = [f"in/2{number:05}" for number in range(3 * IN_A_TURN)]
+    gone = [f"in/1{number:05}" for number in range(3 * IN_A_TURN)]
+    passes.view.fill([(_id(key), OLD) for key in sorted([*HERE, *here, *gone])])
+    passes.show(NOW, [*HERE, *here])
+    passes.show(NOW + APART_MS, [*HERE, *here])
+    while not (left := [known.key for known in passes.expiry.step(at(NOW + APART_MS)).expired]):
+        assert passes.expiry.is_taking_stock
+    assert left == gone[: len(left)]
+    for key in left:
+        passes.view.apply(_id(key), None)
+    return passes, here, gone[len(left) :]
+
+
+def test_what_a_listing_shows_while_stock_is_taken_stays() -> None:
+    """The ledger may be slow, or away, and listings come meanwhile: their objects were read twice."""
+    passes, here, rest = _half_way()
+    passes.show(NOW + APART_MS + 1, [*HERE, *here, *rest[10:]])
+    assert passes.expiry.is_taking_stock
+    assert passes.take_stock() == (rest[:10], ())
+
+
+def test_what_was_not_shown_once_more_stays() -> None:
+    """It was shown after stock began, and then not again: that absence is young."""
+    passes, here, rest = _half_way()
+    passes.show(NOW + APART_MS + 1, [*HERE, *here, *rest])
+    passes.show(NOW + APART_MS + 2, [*HERE, *here])
+    assert passes.take_stock() == ([], ())
+
+
+def test_stock_that_waited_for_an_hour_is_taken_from_the_beginning() -> None:
+    """As while it is paused, where nothing is listed: what was true then may not be any more."""
+    passes, here, rest = _half_way()
+    assert not passes.expiry.step(at(NOW + 2 * APART_MS)).expired
+    assert not passes.expiry.is_taking_stock
+    passes.show(NOW + 2 * APART_MS + 1, [*HERE, *here])
+    assert passes.take_stock() == (rest, ())
+
+
 def test_listed_objects_among_many_deleted_ones_are_known() -> None:
     """However far apart: each has its entry, and none of them is absent."""
     passes = Passes()
@@ -307,53 +375,3 @@ def test_bounds_of_a_prefix_leave_nothing_of_it_out(prefix: str) -> None:
         assert key.encode() <= last_below(prefix).encode()
     if before is not None:
         assert not before.startswith(prefix)
-
-
-KEYS = [f"k{number}" for number in range(6)]
-IDS = [(key, etag) for key in KEYS for etag in "123"]
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(1, 30 * APART_MS),
-            st.dictionaries(st.sampled_from(KEYS), st.sampled_from("123")),
-            st.sets(st.sampled_from(IDS)),
-        ),
-        max_size=12,
-    )
-)
-def test_ranges_say_what_is_true_of_each_entry(
-    listings: list[tuple[int, dict[str, str], set[tuple[str, str]]]],
-) -> None:
-    """The time since which no listing has shown it, cut to a day; what is listed is in no range."""
-    now_ms, absences = 0, list[Absence]()
-    shown = dict.fromkeys(IDS, 0)
-    for apart_ms, current, entries in listings:
-        now_ms += apart_ms
-        listed = [place for place in sorted(current.items()) if place in entries]
-        bounds = [("", ""), *((key, f"{etag}\0") for key, etag in listed)]
-        ranges = [
-            (begin, end) for begin, end in zip(bounds, [*listed, ("z", "")], strict=True) if begin < end
-        ]
-        absences = since(ranges, absences, now_ms)
-        assert absences == sorted(absences)
-        for place in IDS:
-            if place in listed:
-                shown[place] = 0
-            elif not shown[place]:
-                shown[place] = now_ms
-            within = [one.since_ms for one in absences if one.begin <= place < one.end]
-            assert within == ([max(shown[place], now_ms - DOUBTED_MS)] if shown[place] else [])
-
-
-def test_too_many_ranges_join_or_are_let_go() -> None:
-    """What that makes of them leaves later, never sooner."""
-    now_ms = 10 * APART_MS
-    many = [
-        Absence((f"{number:06}", ""), (f"{number + 1:06}", ""), number % 3 * APART_MS)
-        for number in range(MOST_RANGES + 1)
-    ]
-    assert fewer(many, now_ms) == [Absence(many[0].begin, many[-1].end, 2 * APART_MS)]
-    young = [one._replace(since_ms=now_ms) for one in many]
-    assert fewer(young, now_ms) == young[:MOST_RANGES]

@@ -105,8 +105,8 @@ class TestBatches:
             desk.ledger.commit(object_id(key), LedgerEntry(state=State.DONE, updated_ms=NOW - 2 * DAY))
         desk.ledger.follow()
         for number in (1, 2):
-            desk.catalogue.on_listing_page(page(listed("here"), listing_id=number), desk.now)
             desk.now_ms += APART_MS
+            desk.catalogue.on_listing_page(page(listed("here"), listing_id=number), desk.now)
         assert not desk.catalogue.is_idle
         desk.planner.is_paused = True
         assert desk.tick().writes == ()
