@@ -12,6 +12,7 @@ from headrace.model.columns import Column, Headers, KafkaRecords, column_of
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
 from headrace.options.sink_settings import Converters
 
+# What compressed keys and values may come to at once, as many bytes as a slot fetches without compression.
 _INFLATED_BYTES: Final = 4 * 1024 * 1024
 _KEY_ID: Final = "__key_schema_id"
 _VALUE_ID: Final = "__value_schema_id"

@@ -204,7 +204,9 @@ class RecordConverter:
             made = self._writable.of(made, noted)
             noted.sort(key=lambda fault: fault.offset)
         if self._members is not None:
-            self._members.note(records.topic, [run.value for run in made])
+            self._members.note(
+                records.topic, [run.value for run in made], read=len(records), kept=sum(map(len, made))
+            )
         return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
     def _of_field(self, field: OutputField, data: Column, topic: str, faults: RowFaults) -> list[Segment]:
@@ -370,7 +372,9 @@ class TransformedRecords:
                     found += [each for each in written if len(each)]
         found = list(self._writable.of(found, faults))
         if self._members is not None:
-            self._members.note(records.topic, [run.value for run in found])
+            self._members.note(
+                records.topic, [run.value for run in found], read=len(records), kept=sum(map(len, found))
+            )
         faults.sort(key=lambda fault: fault.offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
 

@@ -26,7 +26,6 @@ _GLUE_VERSION: Final = 3
 _GLUE_PLAIN, _GLUE_ZLIB = 0, 5
 # What a record may have once it is inflated: it is there several times while it is decoded and encoded.
 _MOST_INFLATED: Final = 16 * 1024 * 1024
-# What compressed keys and values may come to at once, as many bytes as a slot fetches without compression.
 # Inflated at once where it is only counted.
 _COUNTED_BYTES: Final = 256 * 1024
 _CONTINUED: Final = 0x80

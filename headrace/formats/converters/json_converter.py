@@ -249,7 +249,7 @@ def _has_payloads(column: Column) -> bool:
     return _PAYLOAD in bytes(memoryview(column.buffer)[first:behind])
 
 
-# A table of values has a cell in each row for every member that any of them has.
+# A table of values has a cell in each row for every member that any of them has. So many, or 250 rows.
 _MOST_CELLS: Final = 250_000
 _FEWEST_ROWS: Final = 250
 
@@ -269,10 +269,17 @@ class TopicMembers:
                 begin += rows
             yield records.take(slice(begin, len(records))) if begin else records
 
-    def note(self, topic: str, values: Iterable[ConvertedColumn]) -> None:
-        """These were read at once."""
-        columns = {id(each.upper): each for each in values if isinstance(each, InferredValues)}
-        self._members[topic] = max(map(_members_of, columns.values()), default=0)
+    def note(self, topic: str, values: Iterable[ConvertedColumn], *, read: int, kept: int) -> None:
+        """So many records were read at once, of which these are what is written.
+
+        Few of them, or what is left of many that were refused, say nothing of how few members there are.
+        """
+        inferred = [each for each in values if isinstance(each, InferredValues)]
+        columns = {id(each) if each.upper is None else id(each.upper): each for each in inferred}
+        found = sum(map(_members_of, columns.values()))
+        if read < _FEWEST_ROWS or kept < read // 4:
+            found = max(found, self._members.get(topic, _MOST_CELLS))
+        self._members[topic] = found
 
     def _rows(self, topic: str) -> int:
         count = self._members.get(topic, _MOST_CELLS)

@@ -155,7 +155,8 @@ def _sizes(members_of: TopicMembers, count: int, values: Sequence[Any]) -> list[
     for records in members_of.cut([fetched([b"1"] * count)]):
         first = sum(found)
         found.append(len(records))
-        members_of.note(records.topic, [_column(values[first : first + len(records)])])
+        column = _column(values[first : first + len(records)])
+        members_of.note(records.topic, [column], read=len(records), kept=len(records))
     return found
 
 
@@ -168,3 +169,14 @@ def test_a_fetch_is_cut_by_the_members_of_its_values() -> None:
     assert _sizes(TopicMembers(), 2000, plain) == [250, 1750]
     mixed = [{f"user_{row}": 1, "c": 1 if row % 2 else "x"} for row in range(2000)]
     assert max(_sizes(TopicMembers(), 2000, mixed)) <= 500
+
+
+def test_few_records_and_refused_ones_lift_no_bound() -> None:
+    """Five records, or what is left of a thousand that cannot be written, show no other record's members."""
+    ids = [{f"user_{row}": {"a": 1}} for row in range(2000)]
+    members_of = TopicMembers()
+    assert max(_sizes(members_of, 2000, ids)) <= 500
+
+    for read, kept in ((5, 5), (1000, 0), (1000, 5)):
+        members_of.note("t", [_column(ids[:kept])] if kept else [], read=read, kept=kept)
+        assert max(_sizes(members_of, 2000, ids)) <= 500
