@@ -194,7 +194,7 @@ class JsonTextConverter:
         """See `ColumnConverter.convert`."""
         frames = self._framing.frames(column, self._what, faults)
         for number in dict.fromkeys(frames.owners[frames.owners != NO_SCHEMA].tolist()):
-            found = self._schemas.schema(self._framing.key(number).id)
+            found = self._schemas.schema(frames.keys.key(number).id)
             if isinstance(found, NoSchema):
                 for row in np.flatnonzero(frames.owners == number).tolist():
                     faults.add(row, found.reason, f"the {self._what} of topic {topic}: {found.message}")

@@ -102,6 +102,30 @@ def _have_stay(client: Any) -> None:
     rest.session.event_hooks["response"].append(answered)
 
 
+def lacks_path(error: Any, client: Any, known: int | None) -> bool:
+    """Whether a SchemaRegistryError is that of a registry which does not know what it was asked for by path.
+
+    As an older one answers; a proxy that has no way to the registry answers the same, and then to all.
+    `known` is the id of a schema that the registry had. Raises what the client does.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    if error.http_status_code != _NOT_FOUND or error.error_code in UNKNOWN:
+        return False
+    try:
+        if isinstance(client.get_schema_types(), list):
+            return True
+    except SchemaRegistryError:
+        # Those before Confluent 5.5 have no such path either, and users may be refused.
+        pass
+    # The client would give it from its cache.
+    client.clear_caches()
+    try:
+        return isinstance(client.get_schema(1 if known is None else known).schema_str, str)
+    except SchemaRegistryError as other:
+        return other.http_status_code == _NOT_FOUND and other.error_code in UNKNOWN
+
+
 def _not_made(registry: RegistrySettings, error: Exception) -> str:
     files = {name: str(path) for name, path in registry.properties if name.endswith(".location")}
     # Which file it was is not said by the TLS library. Other words than a system's may hold a proxy's login.
