@@ -93,9 +93,9 @@ def _have_stay(client: Any) -> None:
 
     def answered(response: Any) -> None:
         asked = str(response.request.url)
-        first = next(
-            (url for url in rest.base_urls if asked.startswith(f"{httpx.URL(url)}".rstrip("/"))), None
-        )
+        # One may begin as another does: sr-1 and sr-10, or a path below another's.
+        those = [url for url in rest.base_urls if asked.startswith(f"{httpx.URL(url)}".rstrip("/") + "/")]
+        first = max(those, key=len, default=None)
         if first is not None and not is_retriable(response.status_code):
             rest.base_urls = [first, *(url for url in rest.base_urls if url != first)]
 
