@@ -177,6 +177,8 @@ class ConverterSettings:
     `opens_all`: with None all are envelopes whose members are called so, as earlier versions had it.
     `keeps_nulls`: optional fields of envelopes, and of types in Avro that have a default of Connect's, stay
     null, as in 1.0.0. `fills_fields`: transforms take nulls for the default of their field in Avro.
+    `keeps_messages`: Google's wrappers in Protobuf are messages, and decimals that say no scale have that of
+    their field, as earlier builds had it.
     """
 
     kind: ConverterKind = ConverterKind.BYTES
@@ -186,6 +188,7 @@ class ConverterSettings:
     opens_all: bool = False
     keeps_nulls: bool = False
     fills_fields: bool = False
+    keeps_messages: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

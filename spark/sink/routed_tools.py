@@ -30,6 +30,7 @@ from spark.sink.sink_work import (
     CUT_TIMES,
     EXACT_NUMBERS,
     FILLED_DEFAULTS,
+    PLAIN_PROTOBUF,
     WHOLE_PATHS,
     SinkTaskSettings,
     filled_groups,
@@ -37,6 +38,7 @@ from spark.sink.sink_work import (
     form_of,
     grouping_for_topic,
     opens_envelopes,
+    protobuf_groups,
     route_name,
     transformed_avro,
 )
@@ -197,12 +199,19 @@ def _earlier_converters(options: GroupingOptions, was: SinkSettings) -> Converte
     """What read the sink's keys and values by earlier options, as far as groups depend on it."""
     noted, filled, of_avro = options.options, filled_groups(was), transformed_avro(was)
     opens_all = CONNECT_ENVELOPES not in noted and opens_envelopes(was)
+    of_messages = protobuf_groups(was) if PLAIN_PROTOBUF not in noted else frozenset[NameField]()
 
     def read_by(field: NameField, converter: ConverterSettings) -> ConverterSettings:
         # Builds between 1.0.0 and the first that notes it had defaults where they noted the form.
         keeps = field in filled and noted.keys().isdisjoint({FILLED_DEFAULTS, form_of(field)})
         fills = field in of_avro and FILLED_DEFAULTS not in noted
-        return replace(converter, opens_all=opens_all, keeps_nulls=keeps, fills_fields=fills)
+        return replace(
+            converter,
+            opens_all=opens_all,
+            keeps_nulls=keeps,
+            fills_fields=fills,
+            keeps_messages=field in of_messages,
+        )
 
     key, value = read_by(NameField.KEY, was.converters.key), read_by(NameField.VALUE, was.converters.value)
     return replace(was.converters, key=key, value=value)

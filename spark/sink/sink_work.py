@@ -52,8 +52,18 @@ CONNECT_ENVELOPES: Final = "envelopes"
 """No option: that JSON next to a `schema` which is none of Connect's stays as it is."""
 FILLED_DEFAULTS: Final = "defaults"
 """No option: that null fields are the defaults that Connect's schemas have, of JSON and behind transforms."""
+PLAIN_PROTOBUF: Final = "protobuf.values"
+"""No option: that Google's wrappers are their values, and that decimals have their own scale."""
 _READINGS: Final = frozenset(
-    {EXACT_NUMBERS, WHOLE_PATHS, CUT_TIMES, COPIED_DATA, CONNECT_ENVELOPES, FILLED_DEFAULTS}
+    {
+        EXACT_NUMBERS,
+        WHOLE_PATHS,
+        CUT_TIMES,
+        COPIED_DATA,
+        CONNECT_ENVELOPES,
+        FILLED_DEFAULTS,
+        PLAIN_PROTOBUF,
+    }
 )
 _OTHERWISE: Final = ", grouped otherwise than by 1.0.0"
 """Ends the transforms where any of these is noted: 1.0.0 passes over them, and stops at other transforms."""
@@ -176,7 +186,7 @@ def _noted_values(sink: SinkSettings) -> NameValues:
 
 
 def _readings(sink: SinkSettings) -> dict[str, str]:
-    """What version 1.0.0 read otherwise of that which groups records here; others keep its hash."""
+    """What 1.0.0, or a build since, read otherwise of what groups records here; others keep its hash."""
     variables = _variables(sink)
     has_times = sink.names.time_source is NameTimeSource.VALUE and any(
         each.date and each.field not in OF_THE_CLOCK for each in variables
@@ -189,6 +199,7 @@ def _readings(sink: SinkSettings) -> dict[str, str]:
         **({COPIED_DATA: "read"} if paths and not _copied(sink).isdisjoint(dict(paths)) else {}),
         **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
         **({FILLED_DEFAULTS: "filled"} if filled_groups(sink) else {}),
+        **({PLAIN_PROTOBUF: "plain"} if protobuf_groups(sink) else {}),
     }
 
 
@@ -213,6 +224,13 @@ def opens_envelopes(sink: SinkSettings) -> bool:
         field in decisive and each.kind is ConverterKind.JSON and each.schemas_enable is None
         for field, each in converters
     )
+
+
+def protobuf_groups(sink: SinkSettings) -> frozenset[NameField]:
+    """The keys and values in Protobuf that decide groups."""
+    converters = ((NameField.KEY, sink.converters.key), (NameField.VALUE, sink.converters.value))
+    found = frozenset(field for field, each in converters if each.kind is ConverterKind.PROTOBUF)
+    return found and found & _decisive(sink)
 
 
 def filled_groups(sink: SinkSettings) -> frozenset[NameField]:

@@ -145,9 +145,15 @@ def avro_converter(
 
 
 def protobuf_converter(
-    registry: Registry, what: str, style: JsonFormat, use: SchemaUse, glue: GlueVersions
+    registry: Registry,
+    what: str,
+    style: JsonFormat,
+    use: SchemaUse,
+    glue: GlueVersions,
+    *,
+    keeps_messages: bool = False,
 ) -> FramedConverter:
-    """Protobuf by the schemas of a registry."""
+    """Protobuf by the schemas of a registry; `keeps_messages` as in ConverterSettings."""
 
     def make(key: SchemaKey, text: SchemaText) -> SchemaReader:
         if not key.message:
@@ -160,7 +166,8 @@ def protobuf_converter(
             message,
             wants_texts=use in _OF_TEXTS,
             # AWS Glue's converter has wrappers as messages.
-            keeps_wrappers=is_numbered,
+            keeps_wrappers=is_numbered or keeps_messages,
+            scales_of_fields=keeps_messages,
         )
 
     framing, schemas = _place(registry, SchemaKind.PROTOBUF, glue)
@@ -194,7 +201,7 @@ class JsonTextConverter:
         """See `ColumnConverter.convert`."""
         frames = self._framing.frames(column, self._what, faults)
         for number in dict.fromkeys(frames.owners[frames.owners != NO_SCHEMA].tolist()):
-            found = self._schemas.schema(self._framing.key(number).id)
+            found = self._schemas.schema(frames.keys.key(number).id)
             if isinstance(found, NoSchema):
                 for row in np.flatnonzero(frames.owners == number).tolist():
                     faults.add(row, found.reason, f"the {self._what} of topic {topic}: {found.message}")
@@ -337,7 +344,6 @@ def _of_quix(field: OutputField, output: OutputSettings) -> ColumnConverter:
 _OF_REGISTRY: Final = {
     ConverterKind.AVRO: avro_converter,
     ConverterKind.JSON_SCHEMA: json_schema_converter,
-    ConverterKind.PROTOBUF: protobuf_converter,
 }
 
 
@@ -355,6 +361,8 @@ def _of_registry(
     if settings.kind is ConverterKind.AVRO and settings.fills_fields:
         defaults = FieldDefaults.ALONE if settings.keeps_nulls else FieldDefaults.AFTER_OWN
         return avro_converter(*how, defaults=defaults)
+    if settings.kind is ConverterKind.PROTOBUF:
+        return protobuf_converter(*how, keeps_messages=settings.keeps_messages)
     return _OF_REGISTRY[settings.kind](*how)
 
 

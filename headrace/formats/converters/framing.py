@@ -51,26 +51,11 @@ class SchemaKey:
         return self.id if isinstance(self.id, int) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The values without what is before them, and the number of each one's schema, NO_SCHEMA without."""
+class SchemaKeys:
+    """Numbers for the keys that a column has.
 
-    owners: Numbers
-    data: Column
-
-
-class Framing(Protocol):
-    """Takes values apart."""
-
-    def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
-        """The frames of a column; what is framed otherwise is a fault. Nulls have no schema."""
-
-    def key(self, number: int) -> SchemaKey:
-        """Which schema a number in `Frames.owners` stands for."""
-
-
-class _Keys:
-    """Numbers for the keys that were met."""
+    They are of one column, so that those of values that only look framed are kept no longer than it.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[SchemaKey, int] = {}
@@ -89,87 +74,108 @@ class _Keys:
         return self._keys[number]
 
 
-class _KeyedFraming:
-    """Schemas by numbers of their own; `has_messages`: of Protobuf."""
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The values without what is before them, and the number of each one's schema, NO_SCHEMA without.
+
+    `keys` tell which schema a number stands for.
+    """
+
+    owners: Numbers
+    data: Column
+    keys: SchemaKeys
+
+
+class Framing(Protocol):
+    """Takes values apart."""
+
+    def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
+        """The frames of a column; what is framed otherwise is a fault. Nulls have no schema."""
+
+
+class ConfluentFraming:
+    """See Framing; `has_messages`: of Protobuf."""
 
     def __init__(self, *, has_messages: bool = False) -> None:
         self._has_messages = has_messages
-        self._keys = _Keys()
-
-    def key(self, number: int) -> SchemaKey:
-        """See `Framing.key`."""
-        return self._keys.key(number)
-
-
-class ConfluentFraming(_KeyedFraming):
-    """See Framing."""
 
     def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
         """See `Framing.frames`."""
-        owners = np.full(len(column), NO_SCHEMA, np.int64)
-        heads = np.full(len(column), _HEAD_BYTES, np.int64)
-        octets = np.frombuffer(column.buffer, np.uint8)
+        found = _Owners(column, has_messages=self._has_messages)
+        found.own_numbered()
+        found.own_guids()
+        message = f"the {what} does not begin with a zero byte and the id of a schema"
+        _note_others(found.owners, column, message, faults)
+        return Frames(found.owners, _behind(column, found.heads), found.keys)
+
+
+class _Owners:
+    """Which values of a column have which schema, and where their messages begin."""
+
+    def __init__(self, column: Column, *, has_messages: bool) -> None:
+        self.owners = np.full(len(column), NO_SCHEMA, np.int64)
+        self.heads = np.full(len(column), _HEAD_BYTES, np.int64)
+        self.keys = SchemaKeys()
+        self._column = column
+        self._octets = np.frombuffer(column.buffer, np.uint8)
+        self._has_messages = has_messages
+
+    def own_numbered(self) -> None:
+        """Put in the owners of values that name their schema by a number."""
+        column, octets = self._column, self._octets
         long = np.flatnonzero(column.lengths >= _HEAD_BYTES)
         starts = column.starts[long]
         framed, starts = long[octets[starts] == 0], starts[octets[starts] == 0]
         ids = octets[starts[:, None] + np.arange(1, _HEAD_BYTES)].astype(np.int64) @ _PLACES
         for id_ in dict.fromkeys(ids.tolist()):
-            self._own(id_, framed[ids == id_], column, octets, owners, heads)
-        self._own_guids(column, octets, owners, heads)
-        message = f"the {what} does not begin with a zero byte and the id of a schema"
-        _note_others(owners, column, message, faults)
-        return Frames(owners, _behind(column, heads))
+            self._own(id_, framed[ids == id_])
 
-    def _own_guids(self, column: Column, octets: np.ndarray, owners: Numbers, heads: Numbers) -> None:
+    def own_guids(self) -> None:
         """Put in the owners of values that name their schema by its UUID."""
+        column, octets = self._column, self._octets
         rows = np.flatnonzero(column.lengths >= _GUID_BYTES)
         rows = rows[octets[column.starts[rows]] == _GUID_VERSION]
-        heads[rows] = _GUID_BYTES
+        self.heads[rows] = _GUID_BYTES
         places = column.starts[rows][:, None] + np.arange(1, _GUID_BYTES)
         ids = np.ascontiguousarray(octets[places]).view("V16").ravel()
         for raw in dict.fromkeys(ids.tolist()):
-            id_ = UUID(bytes=bytes(raw))
-            self._own(id_, rows[ids == np.void(raw)], column, octets, owners, heads)
+            self._own(UUID(bytes=bytes(raw)), rows[ids == np.void(raw)])
 
-    def _own(
-        self,
-        id_: int | UUID,
-        rows: Numbers,
-        column: Column,
-        octets: np.ndarray,
-        owners: Numbers,
-        heads: Numbers,
-    ) -> None:
+    def _own(self, id_: int | UUID, rows: Numbers) -> None:
         """Put in the owners of values of one id, and where their messages begin."""
         # Those that are too short are of a schema of another kind, which says more.
-        owners[rows] = self._keys.number(SchemaKey(id_))
+        self.owners[rows] = self.keys.number(SchemaKey(id_))
         if not self._has_messages:
             return
-        size = int(heads[rows[0]])
-        longer = rows[column.lengths[rows] > size]
+        size = int(self.heads[rows[0]])
+        longer = rows[self._column.lengths[rows] > size]
         # Most schemas have one message, and a zero says that it is the first.
-        is_first = octets[column.starts[longer] + size] == 0
+        is_first = self._octets[self._column.starts[longer] + size] == 0
         first = longer[is_first]
-        owners[first] = self._keys.number(SchemaKey(id_, (0,)))
-        heads[first] = size + 1
+        self.owners[first] = self.keys.number(SchemaKey(id_, (0,)))
+        self.heads[first] = size + 1
         for row in longer[~is_first].tolist():
-            found, behind = _indexes((column.get(row) or b"")[size:])
-            owners[row] = self._keys.number(SchemaKey(id_, found))
-            heads[row] = size + behind
+            found, behind = _indexes((self._column.get(row) or b"")[size:])
+            self.owners[row] = self.keys.number(SchemaKey(id_, found))
+            self.heads[row] = size + behind
 
 
-class GlueFraming(_KeyedFraming):
-    """See Framing."""
+class GlueFraming:
+    """See Framing; `has_messages`: of Protobuf."""
+
+    def __init__(self, *, has_messages: bool = False) -> None:
+        self._has_messages = has_messages
 
     def frames(self, column: Column, what: str, faults: RowFaults) -> Frames:
         """See `Framing.frames`."""
+        keys = SchemaKeys()
         owners = np.full(len(column), NO_SCHEMA, np.int64)
         octets = np.frombuffer(column.buffer, np.uint8)
         rows, ways = _glue_framed(column)
         starts = column.starts[rows]
         ids = np.ascontiguousarray(octets[starts[:, None] + np.arange(2, _GLUE_BYTES)]).view("V16").ravel()
         for raw in dict.fromkeys(ids.tolist()):
-            owners[rows[ids == np.void(raw)]] = self._keys.number(SchemaKey(UUID(bytes=bytes(raw))))
+            owners[rows[ids == np.void(raw)]] = keys.number(SchemaKey(UUID(bytes=bytes(raw))))
         data = _behind(column, np.full(len(column), _GLUE_BYTES, np.int64))
         packed = rows[ways == _GLUE_ZLIB]
         if len(packed):
@@ -177,9 +183,11 @@ class GlueFraming(_KeyedFraming):
         _note_others(
             owners, column, f"the {what} does not begin as AWS Glue's schema registry has it", faults
         )
-        return Frames(owners, data if not self._has_messages else self._messages(owners, data))
+        if self._has_messages:
+            data = self._messages(owners, data, keys)
+        return Frames(owners, data, keys)
 
-    def _messages(self, owners: Numbers, data: Column) -> Column:
+    def _messages(self, owners: Numbers, data: Column, keys: SchemaKeys) -> Column:
         """The messages after their numbers, which are put in the owners."""
         octets = np.frombuffer(data.buffer, np.uint8)
         heads = np.zeros(len(data), np.int64)
@@ -190,11 +198,11 @@ class GlueFraming(_KeyedFraming):
         heads[short] = 1
         for schema, number in {*zip(schemas.tolist(), numbers.tolist(), strict=True)}:
             chosen = short[(schemas == schema) & (numbers == number)]
-            owners[chosen] = self._keys.number(SchemaKey(self._keys.key(schema).id, (number,)))
+            owners[chosen] = keys.number(SchemaKey(keys.key(schema).id, (number,)))
         for row in rows[~is_short].tolist():
             number, heads[row] = _unsigned(data.get(row) or b"", 0)
             if number >= 0:
-                owners[row] = self._keys.number(SchemaKey(self._keys.key(int(owners[row])).id, (number,)))
+                owners[row] = keys.number(SchemaKey(keys.key(int(owners[row])).id, (number,)))
         return _behind(data, heads)
 
 

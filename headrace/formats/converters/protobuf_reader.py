@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.schema import unscaled_decimal
+from headrace.formats.connect.schema import decimal_scale, unscaled_decimal
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.object_arrays import ListNode, MapNode, ScalarNode, StructNode, TypeNode
 from headrace.formats.converters.protobuf_columns import Unread, message_reader, symbols
@@ -29,6 +29,7 @@ _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
 # Fewer are parsed faster one by one; and those of a writer that writes otherwise, in the end always.
 _MANY: Final = 128
 _UNREAD: Final = 16
+_DECIMAL: Final = "confluent.type.Decimal"
 Getter = Callable[[Any], Any]
 
 
@@ -36,10 +37,17 @@ class ProtobufReader:
     """Reads messages of one type; `wants_texts`: to their JSON where there are no columns for it.
 
     `keeps_wrappers`: Google's wrappers are messages, and not the values in them.
+    `scales_of_fields`: decimals that say no scale have that of their field, which earlier builds gave them.
     """
 
     def __init__(
-        self, number: int | None, message: Any, *, wants_texts: bool, keeps_wrappers: bool = False
+        self,
+        number: int | None,
+        message: Any,
+        *,
+        wants_texts: bool,
+        keeps_wrappers: bool = False,
+        scales_of_fields: bool = False,
     ) -> None:
         from google.protobuf import message_factory
 
@@ -56,7 +64,7 @@ class ProtobufReader:
             connect, self.wants_texts = None, True
         arrow = None if connect is None else arrow_type(connect)
         if connect is not None:
-            self._node = _message_node(message, connect)
+            self._node = _Nodes(scales_of_fields=scales_of_fields).of_message(message, connect)
             self._columns = message_reader(message, connect)
         self.schema = ColumnSchema(
             arrow=arrow,
@@ -120,30 +128,60 @@ _BEYOND: Final = "the message after the schema's id has a value that Kafka Conne
 _WRONG: Final = (pa.ArrowException, ArithmeticError, OverflowError, ValueError, TypeError)
 
 
-def _message_node(message: Any, schema: ConnectSchema, *, may_be_null: bool = False) -> TypeNode:
-    """What makes a column of messages, whose schema `connect_schema` made; of wrappers of their values."""
-    if schema.type is not Type.STRUCT:
-        return ScalarNode(arrow_type(schema), attrgetter("value"))
-    unions = real_oneofs(message)
-    plain = [each for each in message.fields if real_oneof(each) is None]
-    below = [each.schema for each in schema.fields]
-    fields: list[tuple[Getter, TypeNode]] = [
-        (_union_getter(one), _union_node(one, inner))
-        for one, inner in zip(unions, below[: len(unions)], strict=True)
-    ]
-    fields += [
-        (_getter(each), _field_node(each, inner))
-        for each, inner in zip(plain, below[len(unions) :], strict=True)
-    ]
-    return StructNode(arrow_type(schema), fields, may_be_null=may_be_null)
+class _Nodes:
+    """Makes what makes the columns of messages; see `ProtobufReader`."""
 
+    def __init__(self, *, scales_of_fields: bool) -> None:
+        self._scales_of_fields = scales_of_fields
 
-def _union_node(oneof: Any, schema: ConnectSchema) -> TypeNode:
-    fields = [
-        (_present(each.name), _one_node(each, inner.schema))
-        for each, inner in zip(oneof.fields, schema.fields, strict=True)
-    ]
-    return StructNode(arrow_type(schema), fields)
+    def of_message(self, message: Any, schema: ConnectSchema, *, may_be_null: bool = False) -> TypeNode:
+        """What makes a column of messages by the schema of `connect_schema`; of wrappers of their values."""
+        if schema.type is not Type.STRUCT:
+            return ScalarNode(arrow_type(schema), attrgetter("value"))
+        unions = real_oneofs(message)
+        plain = [each for each in message.fields if real_oneof(each) is None]
+        below = [each.schema for each in schema.fields]
+        fields: list[tuple[Getter, TypeNode]] = [
+            (_union_getter(one), self._union(one, inner))
+            for one, inner in zip(unions, below[: len(unions)], strict=True)
+        ]
+        fields += [
+            (_getter(each), self._field(each, inner))
+            for each, inner in zip(plain, below[len(unions) :], strict=True)
+        ]
+        return StructNode(arrow_type(schema), fields, may_be_null=may_be_null)
+
+    def _union(self, oneof: Any, schema: ConnectSchema) -> TypeNode:
+        fields = [
+            (_present(each.name), self._one(each, inner.schema))
+            for each, inner in zip(oneof.fields, schema.fields, strict=True)
+        ]
+        return StructNode(arrow_type(schema), fields)
+
+    def _field(self, field: Any, schema: ConnectSchema) -> TypeNode:
+        arrow = arrow_type(schema)
+        if is_map(field):
+            key, value = schema.map_parts
+            members = field.message_type.fields_by_name
+            return MapNode(
+                arrow, self._one(members["key"], key), self._one(members["value"], value), may_be_null=False
+            )
+        if field.is_repeated:
+            return ListNode(arrow, self._one(field, schema.item), may_be_null=False)
+        return self._one(field, schema)
+
+    def _one(self, field: Any, schema: ConnectSchema) -> TypeNode:
+        """What makes a column of single values of a field."""
+        if field.enum_type is not None:
+            return ScalarNode(arrow_type(schema), symbols(field.enum_type))
+        message = field.message_type
+        if message is None:
+            return ScalarNode(arrow_type(schema))
+        if logical_schema(message, field) is None:
+            return self.of_message(message, schema, may_be_null=True)
+        if message.full_name == _DECIMAL and self._scales_of_fields:
+            return ScalarNode(arrow_type(schema), _scaled(decimal_scale(schema)))
+        return ScalarNode(arrow_type(schema), _LOGICAL[message.full_name])
 
 
 def _union_getter(oneof: Any) -> Getter:
@@ -162,29 +200,8 @@ def _present(name: str) -> Getter:
     return lambda message: getattr(message, name) if message.HasField(name) else None
 
 
-def _field_node(field: Any, schema: ConnectSchema) -> TypeNode:
-    arrow = arrow_type(schema)
-    if is_map(field):
-        key, value = schema.map_parts
-        members = field.message_type.fields_by_name
-        return MapNode(
-            arrow, _one_node(members["key"], key), _one_node(members["value"], value), may_be_null=False
-        )
-    if field.is_repeated:
-        return ListNode(arrow, _one_node(field, schema.item), may_be_null=False)
-    return _one_node(field, schema)
-
-
-def _one_node(field: Any, schema: ConnectSchema) -> TypeNode:
-    """What makes a column of single values of a field."""
-    if field.enum_type is not None:
-        return ScalarNode(arrow_type(schema), symbols(field.enum_type))
-    message = field.message_type
-    if message is None:
-        return ScalarNode(arrow_type(schema))
-    if logical_schema(message, field) is None:
-        return _message_node(message, schema, may_be_null=True)
-    return ScalarNode(arrow_type(schema), _LOGICAL[message.full_name])
+def _scaled(scale: int) -> Getter:
+    return lambda value: unscaled_decimal(value.value, value.scale or scale)
 
 
 _LOGICAL: Final[dict[str, Getter]] = {
@@ -194,5 +211,5 @@ _LOGICAL: Final[dict[str, Getter]] = {
         ((value.hours * 60 + value.minutes) * 60 + value.seconds) * 1000 + value.nanos // 1_000_000
     ),
     # By its own scale, which is 0 where it says none; not by that of the field.
-    "confluent.type.Decimal": lambda value: unscaled_decimal(value.value, value.scale),
+    _DECIMAL: lambda value: unscaled_decimal(value.value, value.scale),
 }

@@ -16,9 +16,15 @@ from headrace.formats.avro_schema import PRIMITIVES, SchemaError
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
 from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey
+from headrace.formats.converters.schema_guids import AS_GUID, NO_GUIDS, GuidQuestions
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
 from headrace.formats.records.registry import CircularReference, MissingReference, referred_files
-from headrace.formats.records.registry_connection import not_a_registry, registry_client, registry_errors
+from headrace.formats.records.registry_connection import (
+    lacks_path,
+    not_a_registry,
+    registry_client,
+    registry_errors,
+)
 from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
 from headrace.model.text_formatting import printable
 from headrace.options.choices import JsonFormat
@@ -26,6 +32,7 @@ from headrace.options.schema_settings import GlueSettings, RegistrySettings
 
 # How long an id that the registry does not know is not asked for again.
 _UNKNOWN_SECONDS: Final = 30.0
+_MOST_UNKNOWN: Final = 1000
 # What registries answer for an id that they do not have; any other 404 is that of a wrong address.
 _NO_SCHEMA: Final = frozenset({40400, 40403})
 _WORDS: Final = 600
@@ -81,49 +88,64 @@ class RegistrySchemas:
 
     def __init__(self, store: SchemaStore) -> None:
         self._store = store
-        self._known: dict[int | UUID, SchemaText | NoSchema] = {}
-        self._asked: dict[int | UUID, float] = {}
+        self._known: dict[int | UUID, SchemaText] = {}
+        self._unknown: dict[int | UUID, tuple[NoSchema, float]] = {}
 
     def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
         """See `SchemaStore.schema`; blocks where the id is new."""
         known = self._known.get(id_)
-        if isinstance(known, SchemaText) or (
-            known is not None and time.monotonic() - self._asked[id_] < _UNKNOWN_SECONDS
-        ):
+        if known is not None:
             return known
-        found = self._known[id_] = self._store.schema(id_)
-        self._asked[id_] = time.monotonic()
-        return found
+        missing, asked = self._unknown.pop(id_, (None, 0.0))
+        if missing is None or time.monotonic() - asked >= _UNKNOWN_SECONDS:
+            found = self._store.schema(id_)
+            if isinstance(found, SchemaText):
+                self._known[id_] = found
+                return found
+            missing, asked = found, time.monotonic()
+        self._unknown[id_] = missing, asked
+        if len(self._unknown) > _MOST_UNKNOWN:
+            # Values that only look framed have each an id of their own.
+            del self._unknown[next(iter(self._unknown))]
+        return missing
 
 
 class ConfluentStore:
     """See SchemaStore: a registry with Confluent's API."""
 
-    def __init__(self, registry: RegistrySettings, kind: SchemaKind) -> None:
+    def __init__(
+        self, registry: RegistrySettings, kind: SchemaKind, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._registry = registry
         self._kind = kind
+        self._guids = GuidQuestions(clock)
+        self._known: int | None = None
 
     def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
         """See `SchemaStore.schema`."""
+        if not isinstance(id_, UUID):
+            return self._asked(id_)
+        why = self._guids.needless
+        if why is not None:
+            return NoSchema("schema_unknown", f"{AS_GUID} {id_}, {why}")
+        found = self._asked(id_)
+        if isinstance(found, NoSchema) and found.reason == "schema_unknown":
+            self._guids.note_unknown()
+        return found
+
+    def _asked(self, id_: int | UUID) -> SchemaText | NoSchema:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         client = registry_client(self._registry)
         with registry_errors("let it read the schemas"):
             try:
-                is_guid = isinstance(id_, UUID)
-                schema = client.get_schema_by_guid(str(id_)) if is_guid else client.get_schema(id_)
-                if not isinstance(schema.schema_str, str):
-                    # The client would give the same from its cache for ever.
-                    client.clear_caches()
-                    raise not_a_registry("no schema in the answer")
-                if schema.schema_type != self._kind:
-                    return other_kind(id_, str(schema.schema_type), self._kind)
-                if self._kind is SchemaKind.AVRO:
-                    return SchemaText(_self_contained(client, schema))
-                return SchemaText(schema.schema_str, referred_files(client, schema))
+                return self._found(client, id_)
             except SchemaRegistryError as error:
                 if error.error_code not in _NO_SCHEMA:
-                    raise
+                    if not (isinstance(id_, UUID) and lacks_path(error, client, self._known)):
+                        raise
+                    self._guids.note_no_path()
+                    return NoSchema("schema_unknown", f"{AS_GUID} {id_}, {NO_GUIDS}")
                 return NoSchema(
                     "schema_unknown", f"the schema registry has no schema with the id {id_} of the record"
                 )
@@ -137,6 +159,20 @@ class ConfluentStore:
                     "schema_unsupported",
                     f"the schema with the id {id_} refers to itself through the subject {error}",
                 )
+
+    def _found(self, client: Any, id_: int | UUID) -> SchemaText | NoSchema:
+        schema = client.get_schema(id_) if isinstance(id_, int) else client.get_schema_by_guid(str(id_))
+        if not isinstance(schema.schema_str, str):
+            # The client would give the same from its cache for ever.
+            client.clear_caches()
+            raise not_a_registry("no schema in the answer")
+        if isinstance(id_, int):
+            self._known = id_
+        if schema.schema_type != self._kind:
+            return other_kind(id_, str(schema.schema_type), self._kind)
+        if self._kind is SchemaKind.AVRO:
+            return SchemaText(_self_contained(client, schema))
+        return SchemaText(schema.schema_str, referred_files(client, schema))
 
 
 GlueVersions = Callable[[GlueSettings], Callable[[str], tuple[str, str] | None]]
@@ -307,30 +343,33 @@ class FramedConverter:
         self._what = what
         self._style = style
         self._copies = copies
-        self._readers: dict[int, SchemaReader | NoSchema] = {}
-        self._last: dict[str, int] = {}
+        self._readers: dict[SchemaKey, SchemaReader | NoSchema] = {}
+        self._last: dict[str, SchemaKey] = {}
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
         """A segment for each schema; nulls are with the schema of the record before them."""
         frames = self._framing.frames(column, self._what, faults)
         is_null = column.lengths == NULL_LENGTH
         framed = np.flatnonzero(frames.owners != NO_SCHEMA)
-        owners = _with_nulls(frames.owners, is_null, self._last.get(topic, NO_SCHEMA))
+        last = self._last.get(topic)
+        before = NO_SCHEMA if last is None else frames.keys.number(last)
+        owners = _with_nulls(frames.owners, is_null, before)
         if len(framed):
-            self._last[topic] = int(frames.owners[framed[-1]])
+            self._last[topic] = frames.keys.key(int(frames.owners[framed[-1]]))
         segments = []
         for number in dict.fromkeys(owners[owners != NO_SCHEMA].tolist()):
             rows = np.flatnonzero(owners == number)
-            segments += self._segment(number, frames.data, topic, rows, is_null, faults)
+            key = frames.keys.key(number)
+            segments += self._segment(key, frames.data, topic, rows, is_null, faults)
         unowned = np.flatnonzero(is_null & (owners == NO_SCHEMA))
         if len(unowned):
             segments.append(Segment(unowned, _nulls(len(unowned))))
         return segments
 
     def _segment(
-        self, number: int, data: Column, topic: str, rows: Numbers, is_null: np.ndarray, faults: RowFaults
+        self, key: SchemaKey, data: Column, topic: str, rows: Numbers, is_null: np.ndarray, faults: RowFaults
     ) -> list[Segment]:
-        reader = self._reader(number)
+        reader = self._reader(key)
         filled = rows[~is_null[rows]]
         if isinstance(reader, NoSchema):
             for row in filled.tolist():
@@ -359,16 +398,15 @@ class FramedConverter:
             return TypedColumn(reader.schema, texts=texts, data=copied, style=self._style)
         return TypedColumn(reader.schema, array=found, data=copied, style=self._style)
 
-    def _reader(self, number: int) -> SchemaReader | NoSchema:
-        reader = self._readers.get(number)
+    def _reader(self, key: SchemaKey) -> SchemaReader | NoSchema:
+        reader = self._readers.get(key)
         if reader is not None and not isinstance(reader, NoSchema):
             return reader
-        key = self._framing.key(number)
         text = self._schemas.schema(key.id)
         if isinstance(text, NoSchema):
             return text
         if reader is None:
-            reader = self._readers[number] = self._made(key, text)
+            reader = self._readers[key] = self._made(key, text)
         return reader
 
     def _made(self, key: SchemaKey, text: SchemaText) -> SchemaReader | NoSchema:

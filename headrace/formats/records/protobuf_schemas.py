@@ -37,7 +37,8 @@ _FOUND: Final = "found.set"
 _OF_NAMES: Final = frozenset({errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP})
 # Of itself, at a text: it would come again. Other signals come from elsewhere.
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
-_NO_MEMORY: Final = ("bad_alloc", "MemoryError")
+# What C++ says before it aborts. Schemas may name types and files so, but begin no line with it.
+_ABORTS: Final = ("terminate called", "libc++abi")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 _WORDS: Final = 300
 # Files that schemas import without a reference: Confluent's, and Google's common types.
@@ -153,21 +154,34 @@ def _write(home: Path, files: Mapping[str, str]) -> None:
 
 
 def _compile(home: Path, run: Run) -> None:
+    # Its whole path, which is the name of no file in any schema.
+    found = f"{home / _FOUND}"
     argv = [sys.executable, "-m", "grpc_tools.protoc", "--descriptor_set_in=built-in.set", "-I.",
-            "--include_imports", f"--descriptor_set_out={_FOUND}", _MAIN]  # fmt: skip
+            "--include_imports", f"--descriptor_set_out={found}", _MAIN]  # fmt: skip
     try:
         done = run(argv, cwd=home, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
         raise _no_answer(f"no end in {_SECONDS} s") from None
-    words = " ".join(done.stderr.replace(f"{_MAIN}:", "").split())[:_WORDS]
-    if -done.returncode in _CRASHES and not any(each in words for each in _NO_MEMORY):
+    if done.returncode == 0:
+        return
+    words = " ".join(done.stderr.replace(f"{_MAIN}:", "").replace(found, _FOUND).split())[:_WORDS]
+    if -done.returncode in _CRASHES and not _aborts_without_memory(done.stderr):
         raise InvalidSchema(f"protoc crashes at it (signal {-done.returncode})")
     if done.returncode < 0:
         raise _no_answer(f"ended by the signal {-done.returncode}")
-    if words.startswith(f"{_FOUND}:") or any(each in words for each in _NO_MEMORY):
+    if done.stderr.startswith(f"{found}:") or _is_memory_error(done.stderr):
         raise _no_answer(words)
-    if done.returncode != 0:
-        raise InvalidSchema(f"protoc does not read it ({words})")
+    raise InvalidSchema(f"protoc does not read it ({words})")
+
+
+def _aborts_without_memory(text: str) -> bool:
+    return any(line.startswith(_ABORTS) and "bad_alloc" in line for line in text.splitlines())
+
+
+def _is_memory_error(text: str) -> bool:
+    """Whether Python, in which protoc runs, ended for want of memory: its last line says so."""
+    last = text.rstrip().rpartition("\n")[2]
+    return last == "MemoryError" or last.startswith("MemoryError:")
 
 
 def _no_answer(why: str) -> SourceUnavailable:

@@ -93,13 +93,37 @@ def _have_stay(client: Any) -> None:
 
     def answered(response: Any) -> None:
         asked = str(response.request.url)
-        first = next(
-            (url for url in rest.base_urls if asked.startswith(f"{httpx.URL(url)}".rstrip("/"))), None
-        )
+        # One may begin as another does: sr-1 and sr-10, or a path below another's.
+        those = [url for url in rest.base_urls if asked.startswith(f"{httpx.URL(url)}".rstrip("/") + "/")]
+        first = max(those, key=len, default=None)
         if first is not None and not is_retriable(response.status_code):
             rest.base_urls = [first, *(url for url in rest.base_urls if url != first)]
 
     rest.session.event_hooks["response"].append(answered)
+
+
+def lacks_path(error: Any, client: Any, known: int | None) -> bool:
+    """Whether a SchemaRegistryError is that of a registry which does not know what it was asked for by path.
+
+    As an older one answers; a proxy that has no way to the registry answers the same, and then to all.
+    `known` is the id of a schema that the registry had. Raises what the client does.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    if error.http_status_code != _NOT_FOUND or error.error_code in UNKNOWN:
+        return False
+    try:
+        if isinstance(client.get_schema_types(), list):
+            return True
+    except SchemaRegistryError:
+        # Those before Confluent 5.5 have no such path either, and users may be refused.
+        pass
+    # The client would give it from its cache.
+    client.clear_caches()
+    try:
+        return isinstance(client.get_schema(1 if known is None else known).schema_str, str)
+    except SchemaRegistryError as other:
+        return other.http_status_code == _NOT_FOUND and other.error_code in UNKNOWN
 
 
 def _not_made(registry: RegistrySettings, error: Exception) -> str:

@@ -22,6 +22,11 @@ def _ended(code: int, says: str = "") -> Run:
     return lambda argv, **_: subprocess.CompletedProcess(argv, code, "", says)
 
 
+def _no_room(argv: Any, **_: Any) -> Any:
+    (out,) = [each.partition("=")[2] for each in argv if each.startswith("--descriptor_set_out=")]
+    return subprocess.CompletedProcess(argv, 1, "", f"{out}: No space left on device\n")
+
+
 def _times_out(argv: Any, **_: Any) -> Any:
     raise subprocess.TimeoutExpired(argv, 60)
 
@@ -36,8 +41,9 @@ def _no_process(_argv: Any, **_: Any) -> Any:
         pytest.param(_ended(-9), "ended by the signal 9", id="killed"),
         pytest.param(_ended(-15), "ended by the signal 15", id="terminated"),
         pytest.param(_ended(-6, "terminate called .. 'std::bad_alloc'"), "ended by the signal 6", id="abort"),
-        pytest.param(_ended(1, "MemoryError"), "MemoryError", id="memory"),
-        pytest.param(_ended(1, "found.set: No space left on device"), "No space left", id="disk"),
+        pytest.param(_ended(1, "Traceback ..\nMemoryError\n"), "MemoryError", id="memory"),
+        pytest.param(_ended(1, "Traceback ..\nMemoryError: no"), "MemoryError", id="memory, with words"),
+        pytest.param(_no_room, "(found.set: No space left on device)", id="disk"),
         pytest.param(_times_out, "no end in 30 s", id="timeout"),
         pytest.param(_no_process, "Resource temporarily unavailable", id="no process"),
     ],
@@ -56,6 +62,36 @@ def test_what_would_come_again_is_the_schemas(run: Run) -> None:
     """Also a crash at it, which must not hold up a partition for ever."""
     with pytest.raises(InvalidSchema, match="protoc"):
         ProtobufSchema(_TEXT, {}, run)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'syntax = "proto3"; message R { NodeMemoryError x = 1; }',
+        'syntax = "proto3"; message R { bad_alloc x = 1; }',
+        'syntax = "proto3"; import "MemoryError"; message R { int32 a = 1; }',
+        'syntax = "proto3"; import "found.set"; message R { int32 a = 1; }',
+    ],
+)
+def test_words_of_a_schema_are_not_those_of_a_lack(text: str) -> None:
+    """A partition waited for such a schema without end."""
+    with pytest.raises(InvalidSchema, match="protoc does not read it"):
+        ProtobufSchema(text, {})
+
+
+@pytest.mark.parametrize("name", ["OutOfMemoryError.proto", "bad_alloc.proto", "found.set"])
+def test_a_warning_is_no_fault(name: str) -> None:
+    """That an import is not used, which names it."""
+    text = f'syntax = "proto3"; import "{name}"; message M {{ int32 a = 1; }}'
+    unused = 'syntax = "proto3"; message OutOfMemoryError { int32 a = 1; }'
+    assert ProtobufSchema(text, {name: unused}).message((0,)).name == "M"
+
+
+def test_an_abort_is_for_want_of_memory_where_it_says_so_itself() -> None:
+    """Not where a warning before it names a file so."""
+    says = "headrace_schema.proto:1:1: warning: Import bad_alloc.proto is unused.\nF0000 check failed"
+    with pytest.raises(InvalidSchema, match="crashes"):
+        ProtobufSchema(_TEXT, {}, _ended(-6, says))
 
 
 @pytest.mark.parametrize(

@@ -201,6 +201,20 @@ def test_the_address_that_has_answered_is_asked_first_from_then_on() -> None:
     assert of_second == ids
 
 
+@pytest.mark.parametrize(("away", "there"), [("/r-1", "/r-10"), ("", "/r"), ("/r", "/r/s")])
+def test_an_address_that_begins_as_another_is_told_from_it(away: str, there: str) -> None:
+    """Else the other one would stay the first."""
+    ids = [f"/schemas/ids/{number}" for number in range(3)]
+    answers: dict[str, tuple[int, Any]] = dict.fromkeys([away + each for each in ids], (503, b"<html>"))
+    answers |= dict.fromkeys([there + each for each in ids], (200, {"schema": _STRING}))
+    with http_registry(answers) as (one, asked):
+        urls = (one.urls[0] + away, one.urls[0] + there)
+        store = ConfluentStore(replace(one, urls=urls), SchemaKind.AVRO)
+        assert [store.schema(number) for number in range(3)] == [SchemaText(_STRING)] * 3
+
+    assert asked == [away + ids[0]] * 2 + [there + each for each in ids]
+
+
 def test_an_address_that_fails_later_leads_to_the_next() -> None:
     """It is the last one asked then, not the only one."""
     answers: dict[str, tuple[int, Any]] = {_SCHEMA: (200, {"schema": _STRING})}

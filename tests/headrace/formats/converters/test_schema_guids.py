@@ -1,0 +1,190 @@
+"""Values that begin with a one by chance, which looks as if they named a schema by its UUID."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import pytest
+
+from headrace.conversion.sink_records import RecordConverter
+from headrace.formats.converters.framing import ConfluentFraming
+from headrace.formats.converters.registry_schemas import (
+    ConfluentStore,
+    NoSchema,
+    RegistrySchemas,
+    SchemaKind,
+    SchemaText,
+)
+from headrace.formats.converters.typed_columns import RowFaults
+from headrace.model.columns import column_of
+from headrace.model.errors import SourceUnavailable
+from headrace.options.sink_settings import OutputFormat
+from tests.headrace.formats.encoding.outputs import converters, fetched, output
+from tests.headrace.formats.encoding.registry import Answers, avro, http_registry
+
+_GUID: Final = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+_BY_GUID: Final = f"/schemas/guids/{_GUID}"
+_TYPES: Final = "/schemas/types"
+_STRING: Final = (200, {"schema": '"string"'})
+_NO_PATH: Final = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
+_NO_ROUTE: Final = (404, b"<html>Not Found</html>")
+_NONE: Final = (404, {"error_code": 40403, "message": "Schema not found"})
+
+
+def _guids(count: int) -> list[UUID]:
+    return [UUID(int=number) for number in range(count)]
+
+
+def _reasons(store: ConfluentStore, ids: Sequence[UUID]) -> list[str]:
+    found = [store.schema(each) for each in ids]
+    return [each.message for each in found if isinstance(each, NoSchema) and each.reason == "schema_unknown"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked"),
+    [
+        pytest.param({_TYPES: (200, ["AVRO", "JSON"])}, [_TYPES], id="that tells its types"),
+        pytest.param(
+            {_TYPES: _NO_PATH, "/schemas/ids/1": _NONE}, [_TYPES, "/schemas/ids/1"], id="that is older"
+        ),
+        pytest.param(
+            {_TYPES: (403, {"error_code": 40301, "message": "no"}), "/schemas/ids/1": _STRING},
+            [_TYPES, "/schemas/ids/1"],
+            id="that forbids them",
+        ),
+    ],
+)
+@pytest.mark.parametrize("missing", [_NO_PATH, (404, {"code": 404, "message": "Not found"}), _NO_ROUTE])
+def test_a_registry_without_uuids_has_no_such_schema(
+    answers: Answers, asked: list[str], missing: tuple[int, Any]
+) -> None:
+    """Waited for, one such record would stop its partition for good. It is asked once."""
+    with http_registry({**answers, _BY_GUID: missing}) as (one, questions):
+        store = ConfluentStore(one, SchemaKind.AVRO)
+        messages = _reasons(store, [_GUID, *_guids(3)])
+
+    assert len(messages) == 4
+    assert all("has no UUIDs" in each for each in messages)
+    assert str(_GUID) in messages[0]
+    assert questions == [_BY_GUID, *asked]
+
+
+@pytest.mark.parametrize("types", [_NO_ROUTE, _NO_PATH])
+@pytest.mark.parametrize("ids", [_NO_ROUTE, _NO_PATH, (200, {"page": "login"})])
+def test_what_has_no_way_to_the_registry_says_nothing_of_schemas(
+    types: tuple[int, Any], ids: tuple[int, Any]
+) -> None:
+    """A proxy without a route: the record may be good, and is waited for."""
+    with http_registry({_BY_GUID: _NO_ROUTE, _TYPES: types, "/schemas/ids/1": ids}) as (one, _):
+        store = ConfluentStore(one, SchemaKind.AVRO)
+        for _ in range(2):
+            with pytest.raises(SourceUnavailable):
+                store.schema(_GUID)
+
+
+def test_a_registry_that_had_a_schema_is_asked_for_that_one() -> None:
+    """From itself: what the client has is no word of now."""
+    answers: dict[str, tuple[int, Any]] = {_BY_GUID: _NO_PATH, _TYPES: _NO_PATH, "/schemas/ids/7": _STRING}
+    with http_registry(answers) as (one, asked):
+        store = ConfluentStore(one, SchemaKind.AVRO)
+        assert isinstance(store.schema(7), SchemaText)
+        answers["/schemas/ids/7"] = _NO_ROUTE
+        with pytest.raises(SourceUnavailable):
+            store.schema(_GUID)
+        answers["/schemas/ids/7"] = _STRING
+        assert len(_reasons(store, [_GUID])) == 1
+
+    assert asked.count("/schemas/ids/7") == 3
+
+
+def test_such_a_record_is_a_bad_one() -> None:
+    """Those around it are archived."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "b", "type": "int"}]}
+    good, junk = b"\0\0\0\0\x01\x02", b"\x01this is no record of the registry"
+    guid = UUID(bytes=junk[1:17])
+    answers: Answers = {
+        "/schemas/ids/1": (200, {"schema": json.dumps(schema)}),
+        f"/schemas/guids/{guid}": _NO_PATH,
+        _TYPES: (200, ["AVRO"]),
+    }
+    with http_registry(answers) as (one, _):
+        converter = RecordConverter(converters(avro(one)), output(OutputFormat.PARQUET))
+        found = converter.convert(fetched([good, junk, good]))
+
+    assert [(fault.offset, fault.reason) for fault in found.faults] == [(1, "schema_unknown")]
+    assert sum(len(run.value.arrow()) for run in found.runs) == 2
+
+
+def _at(times: list[float]) -> Callable[[], float]:
+    return lambda: times[0]
+
+
+def test_a_registry_is_asked_for_some_unknown_uuids_at_a_time() -> None:
+    """Values that begin with a one have each their own, and a question for each would take minutes."""
+    now = [0.0]
+    guids = _guids(350)
+    with http_registry({_BY_GUID: _STRING}) as (one, asked):
+        store = ConfluentStore(one, SchemaKind.AVRO, _at(now))
+        assert isinstance(store.schema(_GUID), SchemaText)
+        messages = _reasons(store, guids[:150])
+        assert (len(messages), len(asked)) == (150, 101)
+        assert "was not asked" in messages[-1]
+        assert "has no schema with the id" in messages[99]
+        now[0] = 29.0
+        _reasons(store, guids[150:200])
+        assert len(asked) == 101
+        now[0] = 31.0
+        assert "has no schema with the id" in _reasons(store, guids[150:151])[0]
+        assert isinstance(store.schema(_GUID), SchemaText)
+
+
+def test_a_registry_that_was_replaced_is_asked_again() -> None:
+    """After half a minute, by a newer one."""
+    now = [0.0]
+    answers: dict[str, tuple[int, Any]] = {_BY_GUID: _NO_PATH, _TYPES: (200, ["AVRO"])}
+    with http_registry(answers) as (one, _):
+        store = ConfluentStore(one, SchemaKind.AVRO, _at(now))
+        assert len(_reasons(store, [_GUID])) == 1
+        answers[_BY_GUID] = _STRING
+        assert len(_reasons(store, [_GUID])) == 1
+        now[0] = 31.0
+        assert isinstance(store.schema(_GUID), SchemaText)
+
+
+class _Store:
+    """Has schemas of small ids only."""
+
+    def __init__(self) -> None:
+        self.asked: list[int | UUID] = []
+
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+        self.asked.append(id_)
+        is_known = isinstance(id_, int) and id_ < 10
+        return SchemaText('"string"') if is_known else NoSchema("schema_unknown", "none")
+
+
+def test_ids_that_are_unknown_are_not_kept_for_ever() -> None:
+    """A topic of other values would fill the memory with them."""
+    store = _Store()
+    schemas = RegistrySchemas(store)
+    schemas.schema(1)
+    for each in _guids(1500):
+        schemas.schema(each)
+    asked = len(store.asked)
+
+    assert isinstance(schemas.schema(1), SchemaText)
+    schemas.schema(_guids(1500)[-1])
+    assert len(store.asked) == asked
+    schemas.schema(_guids(1)[0])
+    assert len(store.asked) == asked + 1
+
+
+def test_keys_of_schemas_are_those_of_their_column() -> None:
+    """Kept for longer they would never end."""
+    framing = ConfluentFraming()
+    for number in range(3):
+        column = column_of([b"\x01" + UUID(int=number).bytes + b"x", b"\0\0\0\0\x05x"])
+        frames = framing.frames(column, "value", RowFaults())
+        assert [frames.keys.key(owner).id for owner in frames.owners.tolist()] == [UUID(int=number), 5]
+        assert sorted(frames.owners.tolist()) == [0, 1]
