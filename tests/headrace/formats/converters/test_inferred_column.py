@@ -177,6 +177,6 @@ def test_few_records_and_refused_ones_lift_no_bound() -> None:
     members_of = TopicMembers()
     assert max(_sizes(members_of, 2000, ids)) <= 500
 
-    for read, kept in ((5, 5), (1000, 0), (1000, 5)):
-        members_of.note("t", [_column(ids[:kept])] if kept else [], read=read, kept=kept)
+    for count, kept in ((5, 5), (1000, 0), (1000, 5)):
+        members_of.note("t", [_column(ids[:kept])] if kept else [], read=count, kept=kept)
         assert max(_sizes(members_of, 2000, ids)) <= 500
