@@ -15,7 +15,6 @@ from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.model.errors import (
-    AccessDenied,
     Fenced,
     HeadraceError,
     RecordRefused,
@@ -58,10 +57,6 @@ _LONG_PAUSE_SECONDS: Final = 2.0
 # Of a producer whose id the brokers have forgotten: no abort gives it another one, where the group commit
 # was refused (librdkafka 2.16).
 _FORGOTTEN: Final = frozenset({KafkaError.INVALID_PRODUCER_ID_MAPPING, KafkaError.UNKNOWN_PRODUCER_ID})
-
-
-# What brokers say where a topic is gone, or may not be written; not of which topic.
-_OF_TOPICS: Final = (TopicMissing, AccessDenied)
 
 
 class TransactionTurns:
@@ -191,7 +186,7 @@ class SinkTransactions:
                 if not self._may_repeat(error):
                     raise
                 is_last = time.monotonic() > deadline
-                self._look_at_topic(dead_letters, error, is_last=is_last)
+                self._look_at_topic(dead_letters, is_last=is_last)
                 if is_last:
                     raise
                 _log.warning("transaction_repeated", slot=self._batch.slot, error=str(error))
@@ -264,15 +259,12 @@ class SinkTransactions:
             remedy="raise max.message.bytes of the dead letter topic",
         )
 
-    def _look_at_topic(
-        self, dead_letters: Sequence[DeadLetter], error: HeadraceError, *, is_last: bool
-    ) -> None:
+    def _look_at_topic(self, dead_letters: Sequence[DeadLetter], *, is_last: bool) -> None:
         """DeadLettersRefused where brokers have something against the dead letter topic.
 
-        They are asked when `error` is one that says so of a topic, and may be of that, and at last of any.
+        They are asked after any error: where a topic is gone they say so, or let its records time out.
         """
-        is_time = isinstance(error, _OF_TOPICS) and time.monotonic() >= self._asks_at
-        if not dead_letters or not (is_last or is_time):
+        if not dead_letters or not (is_last or time.monotonic() >= self._asks_at):
             return
         self._asks_at = time.monotonic() + self._topic_seconds
         topic = dead_letters[0].topic
