@@ -268,7 +268,9 @@ class TestAllForbidden:
         one.await_ready(ready=True)
         for key in keys:
             end = one.await_end(key)
-            assert (end["outcome"], end["attempts"]) == ("done", 0)
+            assert end["outcome"] == "done"
+            # A GET may be refused just before it is granted, and its witness be read just after.
+            assert end["attempts"] <= 1
         assert len(one.values(topic)) == 2000 * len(keys)
         assert "objects" not in one.service.status()["problems"]
 
