@@ -47,6 +47,16 @@ class Passes:
         """What has expired after this listing, and the warnings. What is absent is in the ledger alone."""
         for key, entry in absent.items():
             self.view.apply(_id(key), entry)
+        self._list(now_ms, here, pages, is_full=is_full)
+        return self.take_stock()
+
+    def show(self, now_ms: int, keys: list[str]) -> None:
+        """A full listing of these, of which no stock is taken yet."""
+        self._list(now_ms, keys, ((None, None),), is_full=True)
+
+    def _list(
+        self, now_ms: int, keys: list[str], pages: tuple[tuple[str | None, str | None], ...], *, is_full: bool
+    ) -> None:
         self.listing_id += 1
         for after, through in pages:
             page = ListingPage(
@@ -57,26 +67,11 @@ class Passes:
                 through_key=through,
                 objects=[
                     S3Object(id=_id(key), size=1, last_modified_ms=0)
-                    for key in sorted(here)
+                    for key in sorted(keys)
                     if key > (after or "") and (through is None or key <= through)
                 ],
             )
             self.observe(page, now_ms)
-        return self.take_stock()
-
-    def show(self, now_ms: int, keys: list[str]) -> None:
-        """A full listing of these, of which no stock is taken yet."""
-        self.listing_id += 1
-        objects = [S3Object(id=_id(key), size=1, last_modified_ms=0) for key in sorted(keys)]
-        page = ListingPage(
-            bucket="bucket",
-            listing_id=self.listing_id,
-            is_full=True,
-            after_key=None,
-            through_key=None,
-            objects=objects,
-        )
-        self.observe(page, now_ms)
 
     def observe(self, page: ListingPage, now_ms: int) -> None:
         """One page, as the catalogue takes it."""
