@@ -76,7 +76,8 @@ def verdict_of(entry: LedgerEntry | None, s3_object: S3Object, source: Source, n
                 is_later = s3_object.last_modified_ms > entry.last_modified_ms or has_other_version(
                     s3_object, entry
                 )
-                is_due = now_ms - entry.updated_ms >= _ARCHIVED_AGAIN_MS
+                # An entry of the future was written by a clock that is put right since.
+                is_due = not 0 <= now_ms - entry.updated_ms < _ARCHIVED_AGAIN_MS
                 revived = not s3_object.is_archived and (is_later or is_due)
     else:
         revived = source is Source.LISTING or (source is Source.EVENT and is_newer(s3_object, entry))
