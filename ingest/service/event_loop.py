@@ -54,6 +54,7 @@ from ingest.source.notification import (
 from ingest.source.planner import Planner
 from listeners.discovery_events import (
     HeadAnswer,
+    HeadsWait,
     HeldFull,
     InventoryWaits,
     ListingBegun,
@@ -78,6 +79,7 @@ Event = (
     | ListingPage
     | ListingFailed
     | InventoryWaits
+    | HeadsWait
     | ModeChanged
     | HeadAnswer
     | SlotEvent
@@ -88,8 +90,9 @@ Inbox = queue.SimpleQueue[Event]
 _log = structlog.get_logger(__name__)
 
 _INVENTORY: Final = "inventory"
+_HEADS: Final = "heads"
 # The problems that `--until-idle` waits for and names, next to buckets that cannot be listed.
-_OUTSIDE: Final = (_INVENTORY, PROBLEM, tombstone_search.PROBLEM)
+_OUTSIDE: Final = (_INVENTORY, _HEADS, PROBLEM, tombstone_search.PROBLEM)
 # A hostile sender can invent any number of message shapes; one WARN each, up to here.
 _MAX_SHAPES: Final = 100
 # Of messages that were left, so many are known again.
@@ -271,6 +274,8 @@ class EventLoop:
                 self._listing_failed(bucket, error)
             case InventoryWaits(sentence=waits_for):
                 self._components.statistics.trouble(_INVENTORY, waits_for)
+            case HeadsWait(sentence=waits_for):
+                self._components.statistics.trouble(_HEADS, waits_for)
             case FolderPlaces():
                 self._components.catalogue.on_tombstones(event)
             case RunInServiceThread(act):

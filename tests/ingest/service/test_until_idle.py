@@ -11,7 +11,7 @@ from ingest.service.event_loop import Event, EventLoop, LoopComponents
 from ingest.service.idle import Patience, UntilIdle, listening
 from ingest.service.statistics import Statistics
 from ingest.source.command_queue import CommandQueue
-from listeners.discovery_events import InventoryWaits, ListingFailed
+from listeners.discovery_events import HeadsWait, InventoryWaits, ListingFailed
 from tests.headrace.options.loading import load_with
 from tests.ingest.source.catalogue.desk import BUCKET, Desk, event
 
@@ -109,12 +109,13 @@ def _loop(desk: Desk) -> EventLoop:
     "waits",
     [
         InventoryWaits(sentence="it cannot be read"),
+        HeadsWait(sentence="it cannot be read"),
         ListingFailed(bucket=BUCKET, listing_id=1, error=AccessDenied("it cannot be read")),
     ],
-    ids=["inventory", "listing"],
+    ids=["inventory", "heads", "listing"],
 )
 def test_what_s3_does_not_give_for_a_minute_ends_it_and_is_named(waits: Event) -> None:
-    """No listing begins before the inventory is read."""
+    """No listing begins before the inventory is read, and a HEAD is asked for as long as it takes."""
     loop = _loop(Desk())
     loop.handle(waits)
     assert not loop.is_over(0.0)
