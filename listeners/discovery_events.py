@@ -87,6 +87,13 @@ class InventoryWaits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeadsWait:
+    """HEADs are not answered, repeats included, for this reason, or (None) all that were waited for are."""
+
+    sentence: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged:
     """Another mode is on (or the first one is); `why` is one sentence for people."""
 
@@ -109,6 +116,7 @@ Event = (
     | ListingPage
     | ListingFailed
     | InventoryWaits
+    | HeadsWait
     | ModeChanged
     | HeadAnswer
 )

@@ -145,29 +145,24 @@ class InventoryReader:
         stored.seek(0)
 
     async def _range(self, manifest: Manifest, file: InventoryFile, begin: int, end: int) -> bytes:
-        """The bytes [begin, end) of the file, requested for as long as it takes."""
-        failures = 0
-        while True:
-            try:
-                found = await self._get(manifest, file, begin, end)
-            except ObjectSuperseded as error:
-                raise changed_file(manifest, file) from error
-            except ObjectError as error:
-                raise unread_file(manifest, file, error) from error
-            except HeadraceError as error:
-                failures += 1
-                if failures > self._settings.s3.backoff.max_retries:
-                    self._post(
-                        InventoryWaits(
-                            sentence=f"initial.inventory = {manifest.url!r} cannot be read for now: {error} "
-                            "It is tried again; without the option a listing finds the objects as well."
-                        )
-                    )
-                await asyncio.sleep(self._pauses.delay_seconds(failures))
-                continue
-            if failures > self._settings.s3.backoff.max_retries:
+        """The bytes [begin, end) of the file, requested until S3 has answered, be it with a refusal."""
+        failures, quiet = 0, self._settings.s3.backoff.max_retries
+        try:
+            while True:
+                try:
+                    return await self._get(manifest, file, begin, end)
+                except ObjectSuperseded as error:
+                    raise changed_file(manifest, file) from error
+                except ObjectError as error:
+                    raise unread_file(manifest, file, error) from error
+                except HeadraceError as error:
+                    failures += 1
+                    if failures > quiet:
+                        self._post(InventoryWaits(sentence=_waiting(manifest, error)))
+                    await asyncio.sleep(self._pauses.delay_seconds(failures))
+        finally:
+            if failures > quiet:
                 self._post(InventoryWaits(sentence=None))
-            return found
 
     async def _get(self, manifest: Manifest, file: InventoryFile, begin: int, end: int) -> bytes:
         arguments: dict[str, Any] = {
@@ -206,3 +201,10 @@ class InventoryReader:
             await self._lister.take(objects)
         # Heartbeats of messages that are held come before the next page.
         await asyncio.sleep(0)
+
+
+def _waiting(manifest: Manifest, error: HeadraceError) -> str:
+    return (
+        f"initial.inventory = {manifest.url!r} cannot be read for now: {error} "
+        "It is tried again; without the option a listing finds the objects as well."
+    )

@@ -16,7 +16,15 @@ from headrace.options.settings import Settings, SqsSettings
 from headrace.process.threads import start_thread
 from listeners.async_clients import s3_client, sqs_client
 from listeners.discovery import DiscoveryMonitor
-from listeners.discovery_events import Backoff, Counters, HeadAnswer, ListingFailed, Post, translated_errors
+from listeners.discovery_events import (
+    Backoff,
+    Counters,
+    HeadAnswer,
+    HeadsWait,
+    ListingFailed,
+    Post,
+    translated_errors,
+)
 from listeners.listing import Bucket, Lister
 from listeners.sqs import QueueOptions, SqsListener
 from listeners.visibility import Queue
@@ -28,6 +36,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 8
 _PAUSES: Final = Backoff(first=0.5, longest=20.0)
+_QUIET_FAILURES: Final = 3
 # A HEAD has no body that says more than 400: expired credentials, which pass, or an object that wants a
 # customer's key (SSE-C), which does not.
 _REFUSALS: Final = 10
@@ -54,13 +63,17 @@ class HeadRequester:
         tasks: asyncio.TaskGroup,
         requester_pays: bool = False,
         pauses: Backoff = _PAUSES,
+        quiet_failures: int = _QUIET_FAILURES,
     ) -> None:
         self._client = client
         self._post = post
         self._tasks = tasks
         self._more: dict[str, Any] = {"RequestPayer": "requester"} if requester_pays else {}
         self._pauses = pauses
+        self._quiet_failures = quiet_failures
         self._gate = asyncio.Semaphore(_AT_ONCE)
+        self._unanswered: set[str] = set()
+        self._told: str | None = None
 
     def request(
         self, token: str, *, bucket: str, key: str, version_id: str | None, reads: bool = False
@@ -68,32 +81,55 @@ class HeadRequester:
         """Post, later, what HEAD says under `token`; one that fails is repeated for as long as it takes.
 
         Only what S3 refuses every time is given up, as forbidden: it may be so for good. With `reads` a byte
-        is read instead, whose refusal says at once what it is.
+        is read instead, whose refusal says at once what it is. What is waited for after more than
+        `quiet_failures` is a `HeadsWait`.
         """
         version = {} if version_id is None else {"VersionId": version_id}
         wanted = {"Bucket": bucket, "Key": key, **version, **self._more}
         self._tasks.create_task(self._answer(token, wanted, reads=reads))
 
     async def _answer(self, token: str, wanted: Mapping[str, Any], *, reads: bool) -> None:
+        answer = await self._answered(token, wanted, reads=reads)
+        self._over(token)
+        self._post(HeadAnswer(token=token, answer=answer))
+
+    async def _answered(
+        self, token: str, wanted: Mapping[str, Any], *, reads: bool
+    ) -> S3Object | HeadraceError:
         failures = refusals = 0
         while True:
             try:
                 async with self._gate:
-                    answer: S3Object | HeadraceError = await self._asked(wanted, reads=reads)
+                    return await self._asked(wanted, reads=reads)
             except (ObjectMissing, ObjectForbidden) as error:
-                answer = error
+                return error
             except HeadraceError as error:
                 if reads and isinstance(error, ObjectError):
-                    self._post(HeadAnswer(token=token, answer=error))
-                    return
+                    return error
                 failures += 1
                 refusals += isinstance(error, ObjectError)
-                if refusals < _REFUSALS:
-                    await asyncio.sleep(self._pauses.delay_seconds(failures))
-                    continue
-                answer = ObjectForbidden(f"{error} It is not asked again.")
-            self._post(HeadAnswer(token=token, answer=answer))
+                if refusals >= _REFUSALS:
+                    return ObjectForbidden(f"{error} It is not asked again.")
+                if failures - refusals > self._quiet_failures and not isinstance(error, ObjectError):
+                    self._waits(token, error)
+            await asyncio.sleep(self._pauses.delay_seconds(failures))
+
+    def _waits(self, token: str, error: HeadraceError) -> None:
+        """Tell why, of one of those that are waited for; there may be thousands."""
+        self._unanswered.add(token)
+        if self._told is None or self._told == token:
+            self._told = token
+            self._post(HeadsWait(sentence=f"{error} It is asked again, and what needs the answer waits."))
+
+    def _over(self, token: str) -> None:
+        if token not in self._unanswered:
             return
+        self._unanswered.discard(token)
+        if self._told == token:
+            self._told = None  # the next try of another tells of that
+        if not self._unanswered:
+            self._told = None
+            self._post(HeadsWait(sentence=None))
 
     async def _asked(self, wanted: Mapping[str, Any], *, reads: bool) -> S3Object:
         bucket, key = wanted["Bucket"], wanted["Key"]
@@ -310,7 +346,12 @@ class Listeners:
         pauses = Backoff(first=settings.backoff.delay_ms / 1000, longest=settings.backoff.max_delay_ms / 1000)
         listers = {bucket: self._lister(bucket, s3, pauses) for bucket in self._settings.buckets}
         heads = HeadRequester(
-            client=s3, post=self._post, tasks=tasks, requester_pays=settings.requester_pays, pauses=pauses
+            client=s3,
+            post=self._post,
+            tasks=tasks,
+            requester_pays=settings.requester_pays,
+            pauses=pauses,
+            quiet_failures=settings.backoff.max_retries,
         )
         listener = None if self._settings.sqs is None else self._sqs_listener(sqs, self._settings.sqs)
         self._running = _Listeners(listers=listers, heads=heads, sqs=listener)

@@ -197,7 +197,7 @@ class SqsListener:
             self._post(HeldFull())
 
     async def _visibility_seconds(self) -> int:
-        """How long a received message is invisible at first; asked of the queue once, and after failures."""
+        """How long a received message is invisible at first; asked once, after failures, and in doubt."""
         if self._options.visibility_seconds is not None:
             return self._options.visibility_seconds
         if self._visibility is None:
@@ -212,6 +212,8 @@ class SqsListener:
 
     def _hold(self, messages: Sequence[Mapping[str, Any]], *, hidden_for: int) -> None:
         now = self._clock()
+        if any(self._held.is_early(message["MessageId"], now) for message in messages):
+            self._visibility = None  # the queue may have another since
         new = tuple(
             _message_of(message)
             for message in messages

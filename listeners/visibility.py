@@ -81,8 +81,13 @@ class HeldMessages:
         self._reserved -= granted
 
     def hold(self, message_id: str, handle: str, *, now: float, hidden_for: float) -> bool:
-        """True when the message is new; one that is held already gives its newer handle only."""
+        """True when the message is new; one that is held already gives its newer handle only.
+
+        One that comes before its time is hidden for no longer than it was: the queue's time-out was lowered.
+        """
         known = self._messages.get(message_id)
+        if known is not None and now < known.hidden_until:
+            hidden_for = min(hidden_for, now - known.received)
         self._messages[message_id] = _Message(
             receipt=handle,
             first_received=now if known is None else known.first_received,
@@ -91,6 +96,11 @@ class HeldMessages:
             granted=hidden_for,
         )
         return known is None
+
+    def is_early(self, message_id: str, now: float) -> bool:
+        """Whether a message that is received now is held, and was to be hidden for longer."""
+        known = self._messages.get(message_id)
+        return known is not None and now < known.hidden_until
 
     def park(self, message_id: str) -> None:
         """Count it no longer: it waits for something that no slot can bring, and is held all the same."""

@@ -54,6 +54,7 @@ from ingest.source.notification import (
 from ingest.source.planner import Planner
 from listeners.discovery_events import (
     HeadAnswer,
+    HeadsWait,
     HeldFull,
     InventoryWaits,
     ListingBegun,
@@ -78,6 +79,7 @@ Event = (
     | ListingPage
     | ListingFailed
     | InventoryWaits
+    | HeadsWait
     | ModeChanged
     | HeadAnswer
     | SlotEvent
@@ -87,6 +89,10 @@ Inbox = queue.SimpleQueue[Event]
 
 _log = structlog.get_logger(__name__)
 
+_INVENTORY: Final = "inventory"
+_HEADS: Final = "heads"
+# The problems that `--until-idle` waits for and names, next to buckets that cannot be listed.
+_OUTSIDE: Final = (_INVENTORY, _HEADS, PROBLEM, tombstone_search.PROBLEM)
 # A hostile sender can invent any number of message shapes; one WARN each, up to here.
 _MAX_SHAPES: Final = 100
 # Of messages that were left, so many are known again.
@@ -267,7 +273,9 @@ class EventLoop:
             case ListingFailed(bucket=bucket, error=error):
                 self._listing_failed(bucket, error)
             case InventoryWaits(sentence=waits_for):
-                self._components.statistics.trouble("inventory", waits_for)
+                self._components.statistics.trouble(_INVENTORY, waits_for)
+            case HeadsWait(sentence=waits_for):
+                self._components.statistics.trouble(_HEADS, waits_for)
             case FolderPlaces():
                 self._components.catalogue.on_tombstones(event)
             case RunInServiceThread(act):
@@ -431,9 +439,7 @@ class EventLoop:
         found = [f"{reason} ({count} objects)" for reason, count in reasons]
         found += self._unlisted()
         problems = components.statistics.problems
-        found += [
-            problems[component] for component in (PROBLEM, tombstone_search.PROBLEM) if component in problems
-        ]
+        found += [problems[component] for component in _OUTSIDE if component in problems]
         # While the listing goes on there may be news from there.
         if components.statistics.mode == Mode.FALLBACK and (
             found or (until_idle.has_listed and self._is_idle())

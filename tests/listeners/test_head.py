@@ -10,7 +10,7 @@ import pytest
 
 from headrace.model.errors import ObjectArchived, ObjectForbidden
 from headrace.model.objects import S3Object
-from listeners.discovery_events import HeadAnswer
+from listeners.discovery_events import HeadAnswer, HeadsWait
 from listeners.listeners import HeadRequester
 from tests.support import aws
 from tests.support.configuration import settings_for
@@ -56,7 +56,7 @@ async def _answers(bucket: Bucket, keys: list[str], wanted: int, *, reads: bool 
         heads = HeadRequester(client=bucket, post=inbox.post, tasks=tasks, pauses=QUICK)
         for key in keys:
             heads.request(key, bucket="b", key=key, version_id=None, reads=reads)
-        await until(lambda: len(inbox.events) >= wanted)
+        await until(lambda: len(inbox.of(HeadAnswer)) >= wanted)
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
     return {answer.token: answer.answer for answer in inbox.of(HeadAnswer)}
@@ -91,6 +91,37 @@ def test_what_passes_is_waited_for() -> None:
     found = answers(bucket, ["later"], 1)
     assert isinstance(found["later"], S3Object)
     assert bucket.calls["later"] == 15
+
+
+def test_what_is_waited_for_is_said_until_it_is_answered() -> None:
+    """One of two is named, each time it is tried; a refusal that is given up after some tries is not."""
+    inbox, away = Inbox(), {"one", "two"}
+
+    def fails(key: str, _number: int) -> Exception | None:
+        return refused(503) if key in away else refused(400) if key == "sse-c" else None
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            heads = HeadRequester(client=Bucket(fails), post=inbox.post, tasks=tasks, pauses=QUICK)
+            heads.request("refused", bucket="b", key="sse-c", version_id=None)
+            await until(lambda: len(inbox.of(HeadAnswer)) == 1)
+            assert not inbox.of(HeadsWait)
+            for key in ("one", "two"):
+                heads.request(key, bucket="b", key=key, version_id=None)
+            await until(lambda: len(inbox.of(HeadsWait)) >= 3)
+            (first,) = {each.sentence for each in inbox.of(HeadsWait)}
+            assert "s3://b/" in str(first)
+            named = "one" if "s3://b/one" in str(first) else "two"
+            away.remove(named)
+            (other,) = away
+            await until(lambda: f"s3://b/{other}" in str(inbox.of(HeadsWait)[-1].sentence))
+            away.clear()
+            await until(lambda: len(inbox.of(HeadAnswer)) == 3)
+
+    asyncio.run(scenario())
+    sentences = [each.sentence for each in inbox.of(HeadsWait)]
+    assert sentences[-1] is None
+    assert sentences.count(None) == 1
 
 
 def test_a_byte_that_cannot_be_read_is_told_at_once() -> None:

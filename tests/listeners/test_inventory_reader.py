@@ -219,6 +219,20 @@ def test_a_get_that_fails_is_repeated_and_said(tmp_path: Path) -> None:
     assert _warnings(logged) == []
 
 
+def test_a_file_that_is_refused_after_an_outage_is_waited_for_no_longer(tmp_path: Path) -> None:
+    """S3 was away, and then says that the file is gone: it is passed over, and the problem is too."""
+    made = inventory("incoming", [[InventoryRow(key="a")]])
+    answers = [
+        *[service_error("SlowDown", 503, "GetObject")] * 3,
+        service_error("NoSuchKey", 404, "GetObject"),
+    ]
+    client = _Client(made, get_fails=lambda number, _given: answers[number - 1])
+    service, logged = _read(client, _settings(tmp_path), made.manifest("incoming"))
+    assert len(_warnings(logged)) == 1
+    assert len(service.of(InventoryWaits)) == 3
+    assert service.of(InventoryWaits)[-1].sentence is None
+
+
 def _missing(made: Inventory) -> None:
     del made.objects[made.files[0]]
 

@@ -1,6 +1,7 @@
 """Partial failures, refusals and redeliveries, by a queue in memory that fails on request."""
 
 import asyncio
+import time
 from collections import Counter
 
 import pytest
@@ -129,6 +130,25 @@ def test_a_failing_queue_is_tried_until_it_returns(error: Exception, kind: type[
             await until(lambda: inbox.counts["settled"] == 1)
         assert {type(failure) for failure in inbox.failures} == {kind}
         assert all(failure.__cause__ is error for failure in inbox.failures)
+
+    asyncio.run(scenario())
+
+
+def test_a_lowered_time_out_of_the_queue_is_found_out() -> None:
+    """What was to be hidden for 300 s comes after one: the queue is asked again, and heartbeats hide it."""
+
+    async def scenario() -> None:
+        inbox, queue = Inbox(), FakeQueue(visibility=300)
+        async with listening(queue, inbox, options=OPTIONS) as listener:
+            await until(lambda: queue.calls["receive"] >= 2)
+            queue.visibility = 1
+            held = queue.send("held")
+            await until(lambda: inbox.counts["heartbeats"] >= 1, what="a heartbeat hides it")
+            assert queue.calls["attributes"] >= 2
+            assert inbox.bodies == ["held"]
+            assert queue.messages[held].visible_at > time.monotonic() + 60
+            listener.settle([inbox.deliveries[0].id])
+            await until(lambda: inbox.counts["settled"] == 1)
 
     asyncio.run(scenario())
 

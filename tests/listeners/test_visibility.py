@@ -26,6 +26,27 @@ def test_a_message_is_new_once() -> None:
     assert held.hold("a", "a3", now=60, hidden_for=30)
 
 
+def test_a_message_that_comes_before_its_time_is_held_for_as_long_as_it_was_hidden() -> None:
+    """Its queue hides messages for two seconds by now, not for 300: it is extended within the next two."""
+    held = _held()
+    held.hold("a", "a1", now=0, hidden_for=300)
+    assert not held.is_early("b", 2)
+    assert held.is_early("a", 2)
+    assert not held.is_early("a", 300)
+    assert not held.hold("a", "a2", now=2, hidden_for=300)
+    assert held.due(3) == ()
+    assert held.due(3.1) == (_receipt("a", "a2"),)
+
+
+def test_a_message_that_comes_in_its_time_is_held_for_what_its_queue_says() -> None:
+    """A heartbeat was late, or the queue hides for longer since."""
+    held = _held()
+    held.hold("a", "a1", now=0, hidden_for=2)
+    held.hold("a", "a2", now=2, hidden_for=60)
+    assert held.due(32) == ()
+    assert held.due(32.1) == (_receipt("a", "a2"),)
+
+
 @pytest.mark.parametrize(
     ("now", "is_due"),
     [pytest.param(15.0, False, id="half left"), pytest.param(15.1, True, id="less than half")],

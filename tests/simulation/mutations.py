@@ -458,7 +458,7 @@ MUTATIONS: Final = {
     "offsets order objects": Mutation(
         "archives",
         "objects of a partition come in the order of the offsets in their names",
-        "ingest/source/planner/queues.py",
+        "ingest/source/planner/partition.py",
         "return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0",
         "return (_NO_OFFSET if offset is None else 0), pending.route.timestamp_ms or 0",
     ),

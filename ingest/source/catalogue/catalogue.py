@@ -12,7 +12,7 @@ from ingest.source.catalogue.deduplication import (
     LedgerVerdict,
     Source,
     as_announced,
-    has_other_version,
+    is_newer,
     shown_again,
     source_of,
     verdict_of,
@@ -409,7 +409,7 @@ class Catalogue:
         is_promoted = not pending.is_fresh
         if is_waiting and says_more:
             pending.object = shown_again(known, s3_object)
-        elif s3_object.last_modified_ms > known.last_modified_ms or has_other_version(s3_object, known):
+        elif is_newer(s3_object, known):
             pending.newer = shown_again(known, s3_object)
         for each in (pending, *pending.splits):
             each.is_fresh = True

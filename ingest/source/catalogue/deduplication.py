@@ -8,6 +8,8 @@ from typing import Final
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
 from ingest.source.catalogue.effects import HeadRequest
+from ingest.source.catalogue.object_state import latest_ms
+from ingest.source.catalogue.pending import sequencer_rank
 from ingest.source.notification import EventKind, ObjectEvent
 
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
@@ -36,11 +38,26 @@ def has_other_version(s3_object: S3Object, known: S3Object | LedgerEntry) -> boo
     return s3_object.version_id is not None and s3_object.version_id != known.version_id
 
 
+def is_newer(announced: S3Object, known: S3Object | LedgerEntry) -> bool:
+    """True when an event may tell of a later upload of the content that is known, or of another version.
+
+    Sequencers tell where both have one; the ledger keeps none. By time it may be later in the second that
+    is known, where it tells whole seconds (EventBridge): a repeated event then costs one vain look.
+    """
+    if has_other_version(announced, known) or announced.last_modified_ms > known.last_modified_ms:
+        return True
+    if announced.version_id is not None:
+        return False  # the version that is known
+    sequencer = known.sequencer if isinstance(known, S3Object) else None
+    if sequencer is not None and announced.sequencer is not None:
+        return sequencer_rank(announced.sequencer) > sequencer_rank(sequencer)
+    return latest_ms(announced) > known.last_modified_ms
+
+
 def verdict_of(entry: LedgerEntry | None, s3_object: S3Object, source: Source, now_ms: int) -> LedgerVerdict:
     """Where an object is that `source` has just shown (docs/ledger.md).
 
-    An event is newer when its time is above the one known, both being S3's clock, or when it names another
-    version: a repeated event is neither.
+    What is skipped comes back with a newer event; times of events, listings and entries are S3's.
     """
     if entry is None:
         return LedgerVerdict.UNKNOWN
@@ -48,18 +65,22 @@ def verdict_of(entry: LedgerEntry | None, s3_object: S3Object, source: Source, n
         return LedgerVerdict.UNFINISHED
     if entry.state is not State.SKIPPED or entry.reason not in REVIVABLE_REASONS:
         return LedgerVerdict.SETTLED
-    is_newer = s3_object.last_modified_ms > entry.last_modified_ms or has_other_version(s3_object, entry)
     if entry.reason == "archived":
         match source:
             case Source.RESTORE:
                 revived = True
             case Source.EVENT:
-                revived = is_newer
+                revived = is_newer(s3_object, entry)
             case Source.LISTING:
-                is_readable = not s3_object.is_archived
-                revived = is_readable and (is_newer or now_ms - entry.updated_ms >= _ARCHIVED_AGAIN_MS)
+                # A listing repeats itself: in whole seconds, too, it has to be later.
+                is_later = s3_object.last_modified_ms > entry.last_modified_ms or has_other_version(
+                    s3_object, entry
+                )
+                # An entry of the future was written by a clock that is put right since.
+                is_due = not 0 <= now_ms - entry.updated_ms < _ARCHIVED_AGAIN_MS
+                revived = not s3_object.is_archived and (is_later or is_due)
     else:
-        revived = source is Source.LISTING or (source is Source.EVENT and is_newer)
+        revived = source is Source.LISTING or (source is Source.EVENT and is_newer(s3_object, entry))
     return LedgerVerdict.REVIVED if revived else LedgerVerdict.SETTLED
 
 

@@ -2,12 +2,12 @@
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import count
 
-from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Place, Suspicion
+from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
 from ingest.source.planner.listing_order import ListingOrder
+from ingest.source.planner.partition import Partition, place_of
 from ingest.source.planner.retry_policy import Holds
 
 
@@ -199,40 +199,6 @@ class UnorderedQueue:
         return taken
 
 
-# Absent start offsets go first.
-_NO_OFFSET = -1
-
-
-@dataclass(slots=True, kw_only=True)
-class _Partition:
-    """One topic-partition: its waiting keys by start offset, time in the key, key and bucket."""
-
-    topic: str
-    partition: int | None
-    heap: list[tuple[int, int, str, str]] = field(default_factory=list)
-    places: set[Place] = field(default_factory=set)
-    is_held: bool = False
-    is_queued: bool = False
-    highest: tuple[int, int] = (_NO_OFFSET, 0)
-    """The highest start offset, and the time with it, that has come to its end."""
-
-    def put(self, pending: PendingObject) -> None:
-        place = pending.object.id.place
-        if place not in self.places:
-            self.places.add(place)
-            heapq.heappush(self.heap, (*_place_of(pending), place[1], place[0]))
-
-    def pop(self) -> None:
-        self.places.discard(self.first)
-        heapq.heappop(self.heap)
-
-    @property
-    def first(self) -> Place:
-        """Bucket and key of what goes first."""
-        _, _, key, bucket = self.heap[0]
-        return bucket, key
-
-
 class PartitionQueue:
     """`ordering=partition`: a topic-partition is in one slot at a time, and its first object goes first.
 
@@ -246,11 +212,11 @@ class PartitionQueue:
         self._table = table
         self._holds = holds
         self._listing = listing
-        self._held: dict[str, list[_Partition]] = {}
-        self._partitions: dict[tuple[str, int | None], _Partition] = {}
-        self._fresh: deque[_Partition] = deque()
-        self._backlog: deque[_Partition] = deque()
-        self._delayed: list[tuple[int, int, _Partition]] = []
+        self._held: dict[str, list[Partition]] = {}
+        self._partitions: dict[tuple[str, int | None], Partition] = {}
+        self._fresh: deque[Partition] = deque()
+        self._backlog: deque[Partition] = deque()
+        self._delayed: list[tuple[int, int, Partition]] = []
         self._order = count()
         self._is_backlog_next = False
         self.warnings: list[str] = []
@@ -260,7 +226,7 @@ class PartitionQueue:
         place = (pending.route.topic, pending.route.partition)
         partition = self._partitions.get(place)
         if partition is None:
-            partition = self._partitions[place] = _Partition(topic=place[0], partition=place[1])
+            partition = self._partitions[place] = Partition(topic=place[0], partition=place[1])
         partition.put(pending)
         self._listing.see(pending)
         self._queue(partition, is_fresh=pending.is_fresh)
@@ -288,7 +254,7 @@ class PartitionQueue:
         self._is_backlog_next = has_backlog and bool(taken)
         return taken
 
-    def _budget(self, ring: "deque[_Partition]", idle_slots: int, taken: int) -> BatchBudget:
+    def _budget(self, ring: "deque[Partition]", idle_slots: int, taken: int) -> BatchBudget:
         """What still fits in of one ring: fresh ones leave the backlog that waits its share."""
         limits = self._limits
         is_backlog = ring is self._backlog
@@ -308,7 +274,7 @@ class PartitionQueue:
             partition = self._partitions[pending.route.topic, pending.route.partition]
             whole = pending.parent or pending
             if whole.phase is Phase.GONE:
-                partition.highest = max(partition.highest, _place_of(whole))
+                partition.highest = max(partition.highest, place_of(whole))
             else:
                 # Also while its failure is written and not acknowledged: the next one must not pass it.
                 partition.put(whole)
@@ -363,7 +329,7 @@ class PartitionQueue:
             for partition in self._held.pop(bucket):
                 self._queue(partition, is_fresh=True)
 
-    def _first_of(self, partition: _Partition) -> PendingObject | None:
+    def _first_of(self, partition: Partition) -> PendingObject | None:
         """The object whose turn it is, unless a ledger record, a listing or a suspect's turn comes first."""
         pending = self._head_of(partition)
         is_ready = (
@@ -374,7 +340,7 @@ class PartitionQueue:
         )
         return pending if is_ready else None
 
-    def _head_of(self, partition: _Partition) -> PendingObject | None:
+    def _head_of(self, partition: Partition) -> PendingObject | None:
         """The object that holds the first place, whatever phase it is in; None when a plan holds it."""
         while partition.heap:
             versions = self._table.of_place(partition.first)
@@ -387,7 +353,7 @@ class PartitionQueue:
             partition.pop()  # its end was written meanwhile
         return None
 
-    def _queue(self, partition: _Partition, *, is_fresh: bool) -> None:
+    def _queue(self, partition: Partition, *, is_fresh: bool) -> None:
         if not partition.heap or partition.is_held:
             return
         if not partition.is_queued:
@@ -399,7 +365,7 @@ class PartitionQueue:
 
     def _pull(
         self,
-        partition: _Partition,
+        partition: Partition,
         budget: BatchBudget,
         taken: list[PendingObject],
         now_ms: int,
@@ -423,27 +389,8 @@ class PartitionQueue:
             budget.add(pending.size)
             partition.pop()
             partition.is_held = True
-            self._warn_if_late(partition, pending)
+            self.warnings += partition.late(pending)
             taken.append(pending)
             if kind is not SplitKind.LIGHT or len(self._table.of_place(pending.object.id.place)) > 1:
                 return
         self._queue(partition, is_fresh=is_fresh)
-
-    def _warn_if_late(self, partition: _Partition, pending: PendingObject) -> None:
-        at = pending.route.archive
-        if at is not None and at.is_tombstone:
-            return  # behind values of higher offsets is its proven place, or where it was told to go
-        (offset, _), (highest, _) = place, last = _place_of(pending), partition.highest
-        if offset == _NO_OFFSET or place >= last:
-            return
-        before = f"below {highest}" if offset < highest else "and a time before that of another one"
-        self.warnings.append(
-            f"{pending.object.id.url} has the start offset {offset}, {before}, which "
-            f"{partition.topic}-{partition.partition} has already: it is produced now, out of order."
-        )
-
-
-def _place_of(pending: PendingObject) -> tuple[int, int]:
-    """Start offset, and the time in the key, which tells objects of one offset apart."""
-    offset = pending.route.start_offset
-    return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0

@@ -1,9 +1,19 @@
 """When `run --until-idle` is over, and how it receives until then."""
 
+import queue
+from typing import Any, cast
+
 import pytest
 
+from headrace.model.errors import AccessDenied, Unavailable
+from ingest.http.metrics import Metrics
+from ingest.service.event_loop import Event, EventLoop, LoopComponents
 from ingest.service.idle import Patience, UntilIdle, listening
+from ingest.service.statistics import Statistics
+from ingest.source.command_queue import CommandQueue
+from listeners.discovery_events import HeadsWait, InventoryWaits, ListingFailed
 from tests.headrace.options.loading import load_with
+from tests.ingest.source.catalogue.desk import BUCKET, Desk, event
 
 _QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/uploads"
 
@@ -68,3 +78,67 @@ def test_without_a_queue_nothing_is_received() -> None:
     settings = load_with({"sqs.queue.url": None})
 
     assert listening(settings) is settings
+
+
+def _loop(desk: Desk) -> EventLoop:
+    """A run until idle that bears what is outside for a minute; nothing here asks its threads."""
+    nobody = cast("Any", None)
+    components = LoopComponents(
+        catalogue=desk.catalogue,
+        planner=desk.planner,
+        commands=CommandQueue(desk.catalogue),
+        lifecycle=nobody,
+        listeners=nobody,
+        writes=nobody,
+        applier=nobody,
+        supervisor=nobody,
+        statistics=Statistics(Metrics(dict)),
+    )
+    return EventLoop(
+        queue.SimpleQueue(),
+        components,
+        buckets=[BUCKET],
+        startup_deadline=float("inf"),
+        stop=nobody,
+        failures=nobody,
+        until_idle=UntilIdle(has_queue=False, patience=Patience(60.0)),
+    )
+
+
+@pytest.mark.parametrize(
+    "waits",
+    [
+        InventoryWaits(sentence="it cannot be read"),
+        HeadsWait(sentence="it cannot be read"),
+        ListingFailed(bucket=BUCKET, listing_id=1, error=AccessDenied("it cannot be read")),
+    ],
+    ids=["inventory", "heads", "listing"],
+)
+def test_what_s3_does_not_give_for_a_minute_ends_it_and_is_named(waits: Event) -> None:
+    """No listing begins before the inventory is read, and a HEAD is asked for as long as it takes."""
+    loop = _loop(Desk())
+    loop.handle(waits)
+    assert not loop.is_over(0.0)
+    assert not loop.is_over(59.0)
+    with pytest.raises(Unavailable, match=r"waits for something outside: .*it cannot be read"):
+        loop.is_over(60.0)
+
+
+def test_a_file_of_the_inventory_that_is_read_after_all_is_no_longer_waited_for() -> None:
+    """The minute is one without an answer."""
+    loop = _loop(Desk())
+    loop.handle(InventoryWaits(sentence="it cannot be read"))
+    assert not loop.is_over(0.0)
+    loop.handle(InventoryWaits(sentence=None))
+    assert not loop.is_over(61.0)
+    assert not loop.is_over(3600.0)
+
+
+def test_while_a_batch_is_read_nothing_outside_ends_it() -> None:
+    """What is in hand may take longer."""
+    desk = Desk()
+    desk.announce("m", event("a"))
+    desk.plan()
+    loop = _loop(desk)
+    loop.handle(InventoryWaits(sentence="it cannot be read"))
+    assert not any(loop.is_over(float(now)) for now in (0, 61, 3600))

@@ -93,6 +93,25 @@ def test_a_command_that_waits_for_a_slot_is_looked_at_again(step_ms: int) -> Non
     assert step is not None
 
 
+def test_an_archived_object_of_the_future_is_looked_at_after_the_clock_was_put_right() -> None:
+    """At once, not when the false time is reached; and then seldom again, as any other is."""
+    desk = Desk()
+    desk.wall_step_ms = 30 * DAY
+    desk.observe(page(listed("a", storage_class="INTELLIGENT_TIERING"), listing_id=1))
+    desk.fail(desk.plan(), "ObjectArchived")
+    desk.wall_step_ms = 0
+    again = (0, 1, HOUR - 2, 1)
+    looked_at = []
+    for listing, after_ms in enumerate(again, start=2):
+        desk.now_ms += after_ms
+        desk.observe(page(listed("a", storage_class="INTELLIGENT_TIERING"), listing_id=listing))
+        batch = desk.plan()
+        looked_at.append(desk.keys(batch) == ["a"])
+        if looked_at[-1]:
+            desk.fail(batch, "ObjectArchived")
+    assert looked_at == [True, False, False, True]
+
+
 def test_what_is_stored_is_wall_clock() -> None:
     """People read it, and other processes: it is the time of day, as it is now."""
     desk = Desk()

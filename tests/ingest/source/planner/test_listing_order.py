@@ -244,6 +244,25 @@ def test_an_event_while_the_first_listing_is_under_way_waits_for_it_and_a_later_
     assert [one for one in desk.warnings if "out of order" in one]
 
 
+def test_of_many_that_come_too_late_some_are_named_and_the_rest_is_counted() -> None:
+    """One event before the first listing of padded names makes all of a large archive late."""
+    desk = _desk(name=_PADDED)
+    desk.announce("m", event(_PADDED.format(0, 999_999)))
+    assert _work(desk) == [_PADDED.format(0, 999_999)]
+    for part in _pages([_PADDED.format(0, number) for number in range(200)], 50):
+        _show(desk, part)
+        _work(desk)
+    desk.tick()
+    named = [one for one in desk.warnings if one.startswith("s3://")]
+    counted = [one for one in desk.warnings if one not in named]
+    assert len(named) == 20
+    assert [one.split()[0] for one in counted] == ["40", "80", "160"]
+    assert counted[0] == (
+        "40 objects of orders-0 have come after a higher start offset, 999999 at most, and were produced out "
+        "of order; the first 20 were named."
+    )
+
+
 def test_a_listing_without_order_has_passed_nothing_before_its_end() -> None:
     """As a directory bucket lists."""
     desk = _desk()
