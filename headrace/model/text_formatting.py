@@ -15,6 +15,7 @@ from typing import Any, Final
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _STEP = 1000
+_TWO_DAYS: Final = 48
 
 
 def bytes_text(count: float) -> str:
@@ -37,6 +38,16 @@ def counted(number: int, noun: str) -> str:
     ('1 object', '2,000 records')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def span_text(span_ms: int) -> str:
+    """A span of time in days, or in hours where it is below two days.
+
+    >>> span_text(604_800_000), span_text(86_400_000), span_text(5_400_000)
+    ('7 days', '24 hours', '1.5 hours')
+    """
+    hours = span_ms / 3_600_000
+    return f"{hours / 24:.0f} days" if hours >= _TWO_DAYS else f"{hours:.3g} hours"
 
 
 def similar(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:

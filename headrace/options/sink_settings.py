@@ -365,6 +365,11 @@ class RotationSettings:
     on_group_change: bool = False
     on_stop: bool = True
 
+    @property
+    def longest_open_ms(self) -> int | None:
+        """How long an object may be open at most; None where no time closes one."""
+        return min(filter(None, (self.age_ms, self.schedule_ms, self.max_age_ms)), default=None)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadSettings:

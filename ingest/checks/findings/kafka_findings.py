@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.model.text_formatting import counted
+from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
 from headrace.options.choices import Envelope, RestorePartition
 from headrace.options.record_sources import NoSource, ProduceTime, TimestampFrom
@@ -211,7 +211,7 @@ def times_kept(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | N
     if found.refused_before_ms is not None:
         return warn(
             "record times",
-            f"topic {topic!r} refuses records with times of more than {_ago(found.refused_before_ms)} "
+            f"topic {topic!r} refuses records with times of more than {span_text(found.refused_before_ms)} ago "
             f"(message.timestamp.before.max.ms): such rows are bad records, as {option} keeps their times.",
             f"Raise message.timestamp.before.max.ms of the topic, or set {option}=produce.",
         )
@@ -219,7 +219,7 @@ def times_kept(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | N
         return None
     return warn(
         "record times",
-        f"topic {topic!r} deletes records with times of more than {_ago(found.retention_ms)} (retention.ms), "
+        f"topic {topic!r} deletes records with times of more than {span_text(found.retention_ms)} ago (retention.ms), "
         f"and {option} gives records their own: older ones are gone soon after they were produced.",
         f"Set retention.ms=-1 on the topic, at least until they are consumed, or {option}=produce.",
     )
@@ -227,11 +227,6 @@ def times_kept(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | N
 
 def _is_for_dead_letters(settings: Settings, topic: str) -> bool:
     return settings.errors.dead_letter is not None and settings.errors.dead_letter.topic == topic
-
-
-def _ago(span_ms: int) -> str:
-    days = span_ms / 86_400_000
-    return f"{days:.0f} days ago" if days > 1 else f"{span_ms / 3_600_000:.1f} hours ago"
 
 
 def may_write(_settings: Settings, facts: KafkaFacts, topic: str) -> Finding | None:

@@ -1,11 +1,12 @@
 """Findings about a sink's bucket: whether it takes uploads, what ends them, what Lenses left. Pure."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from headrace.model.text_formatting import counted
+from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
+from headrace.options.sink_settings import SinkSettings
 from ingest.checks.findings.bucket_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
 from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
 
@@ -33,12 +34,14 @@ class ReadFacts:
 class TopicsFacts:
     """The topics of the sink: those that are named and not there, the partitions of the others, and members.
 
-    `members` are those of the connector's own group.
+    `members` are those of the connector's own group. `retention_ms` is how long a topic keeps its records;
+    topics that keep them for good, or that need not be asked (`may_outlive`), are not among them.
     """
 
     missing: Sequence[str]
     partitions: Sequence[ReadFacts]
     members: Sequence[str]
+    retention_ms: Mapping[str, int] = field(default_factory=dict)
 
 
 def topics_findings(settings: Settings, facts: TopicsFacts | Refused) -> Iterator[Finding]:
@@ -61,6 +64,7 @@ def topics_findings(settings: Settings, facts: TopicsFacts | Refused) -> Iterato
         )
     yield from _marks(settings, facts)
     yield from _positions(facts)
+    yield from _outlived(settings, facts.retention_ms)
 
 
 def _found_topics(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
@@ -114,6 +118,34 @@ def _positions(facts: TopicsFacts) -> Iterator[Finding]:
                 f"deleted {counted(one.begin - one.archived, 'offset')} in between.",
                 "Give the topic a longer retention.ms (or retention.bytes).",
             )
+
+
+_LONG_MS: Final = 3_600_000
+
+
+def may_outlive(sink: SinkSettings, topic: str, retention_ms: int = _LONG_MS) -> bool:
+    """Whether an object of the topic may be open for longer than its records are kept, an hour by default."""
+    route = sink.route(topic)
+    longest = (sink if route is None else route.sink).rotation.longest_open_ms
+    return longest is None or longest >= retention_ms
+
+
+def _outlived(settings: Settings, retention_ms: Mapping[str, int]) -> Iterator[Finding]:
+    """What an open object has is not committed: a start reads it again, as long as Kafka has it."""
+    sink = settings.sink
+    if sink is None:
+        return
+    found = {topic: kept for topic, kept in retention_ms.items() if may_outlive(sink, topic, kept)}
+    if not found:
+        return
+    shown = ", ".join(f"{topic!r} ({span_text(kept)})" for topic, kept in list(found.items())[:_SHOWN])
+    yield warn(
+        "record retention",
+        "an object may stay open for longer than Kafka keeps its records (retention.ms): a restart then finds "
+        f"them deleted, and they are lost. So it is with {shown}{', ..' if len(found) > _SHOWN else ''}.",
+        "Set open.object.max.age.ms, or another rotate option of time, to less than half of retention.ms, "
+        "or give the topic a longer retention.ms.",
+    )
 
 
 # -- Findings about a sink's bucket: whether it takes uploads, and what ends those that nobody finishes ------

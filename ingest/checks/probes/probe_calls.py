@@ -292,14 +292,13 @@ def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFac
         return _kafka_refused(error)
     most = configuration.get("max.message.bytes")
     is_of_record = configuration.get("message.timestamp.type") == "CreateTime"
-    is_deleted = "delete" in configuration["cleanup.policy"]
     return TopicFacts(
         partitions=partitions,
         max_message_bytes=None if most is None else int(most),
         cleanup_policy=configuration["cleanup.policy"],
         may_read=None if allowed is None else AclOperation.READ in allowed,
         may_write=None if allowed is None else AclOperation.WRITE in allowed,
-        retention_ms=_bound(configuration.get("retention.ms")) if is_of_record and is_deleted else None,
+        retention_ms=retention_ms(configuration) if is_of_record else None,
         refused_before_ms=_bound(
             # The latter is that of brokers before Kafka 3.6.
             configuration.get("message.timestamp.before.max.ms")
@@ -308,6 +307,12 @@ def _topic(admin: KafkaAdmin, clients: ClientProperties, topic: str) -> TopicFac
         if is_of_record
         else None,
     )
+
+
+def retention_ms(configuration: Mapping[str, str]) -> int | None:
+    """How long a topic of this configuration keeps its records; None where no time deletes them."""
+    is_deleted = "delete" in configuration["cleanup.policy"]
+    return _bound(configuration.get("retention.ms")) if is_deleted else None
 
 
 def _bound(given: str | None) -> int | None:

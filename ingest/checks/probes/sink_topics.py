@@ -1,10 +1,11 @@
 """How far a sink's topics are archived: what the brokers have, next to what the ledger and the group say."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.data_topics import Survey, SurveyedPartition, TopicSurvey
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
@@ -19,7 +20,8 @@ from headrace.model.sink_entries import (
 )
 from headrace.options import Settings
 from ingest.checks.findings.finding import Cause, Refused
-from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts
+from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts, may_outlive
+from ingest.checks.probes.probe_calls import retention_ms
 
 _NONE: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
@@ -75,7 +77,25 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
             for partition in found.partitions
         ],
         members=found.members,
+        retention_ms=_retention(settings, dict.fromkeys(partition.topic for partition in found.partitions)),
     )
+
+
+def _retention(settings: Settings, topics: Iterable[str]) -> Mapping[str, int]:
+    """How long the topics keep their records whose objects may be open for long; nothing where it is refused."""
+    assert settings.sink is not None, "a source reads no topics"
+    asked = [topic for topic in topics if may_outlive(settings.sink, topic)]
+    if not asked:
+        return {}
+    found: dict[str, int] = {}
+    try:
+        admin = KafkaAdmin(settings.kafka.client("admin"))
+        for topic in asked:
+            if (kept := retention_ms(admin.topic_configuration(topic))) is not None:
+                found[topic] = kept
+    except HeadraceError:
+        pass  # DescribeConfigs is a right of its own, which no sink needs
+    return found
 
 
 def backlog_of(

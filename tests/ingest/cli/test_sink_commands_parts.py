@@ -71,6 +71,21 @@ def test_check_tries_an_upload_and_leaves_nothing(tmp_path: Path) -> None:
     assert aws.s3().list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
+def test_check_warns_of_a_topic_that_deletes_what_an_open_object_has(tmp_path: Path) -> None:
+    """By the topic's own retention, once no time closes an object."""
+    bucket = aws.new_bucket()
+    kept, deleted = (kafka.new_topic(config={"retention.ms": each}) for each in ("-1", "172800000"))
+    file = _config(
+        tmp_path, bucket, topics=f"{kept},{deleted}", rotate_age_ms="0", open_object_max_age_ms="0"
+    )
+
+    found = {each["name"]: each for each in _run(check, file)}
+
+    assert found["record retention"]["verdict"] == "warn"
+    assert f"{deleted!r} (2 days)" in found["record retention"]["sentence"]
+    assert kept not in found["record retention"]["sentence"]
+
+
 def test_check_of_a_bucket_that_is_not_there_ends_with_2(tmp_path: Path) -> None:
     """With the option to correct."""
     found = _run(check, _config(tmp_path, aws.unique("nobody"), topics=_topic(1)), code=2)

@@ -8,7 +8,7 @@ import pytest
 from headrace.model.errors import Exit
 from headrace.options import Settings
 from ingest.checks.findings.finding import Cause, Refused, Verdict
-from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts, topics_findings
+from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts, may_outlive, topics_findings
 from tests.ingest.checks.findings.configured import configured
 
 _DENIED = Refused(Cause.DENIED, "no")
@@ -89,3 +89,53 @@ def test_a_pattern_that_matches_nothing_is_a_warning() -> None:
 
     assert finding.verdict is Verdict.WARN
     assert "x.*" in finding.sentence
+
+
+_WEEK_MS = 604_800_000
+
+
+@pytest.mark.parametrize(
+    ("options", "kept_ms", "is_warned"),
+    [
+        ({}, _WEEK_MS, False),
+        ({}, 3_000_000, False),
+        ({"rotate.age.ms": "0", "open.object.max.age.ms": "0"}, _WEEK_MS, True),
+        ({"rotate.age.ms": "0", "open.object.max.age.ms": "0"}, None, False),
+        ({"rotate.age.ms": "0", "open.object.max.age.ms": str(_WEEK_MS)}, _WEEK_MS, True),
+        ({"rotate.age.ms": "0", "open.object.max.age.ms": str(_WEEK_MS - 1)}, _WEEK_MS, False),
+        ({"rotate.age.ms": "0", "open.object.max.age.ms": "0", "rotate.span.ms": "1000"}, _WEEK_MS, True),
+        (
+            {"rotate.age.ms": "0", "open.object.max.age.ms": "0", "rotate.schedule.ms": "86400000"},
+            _WEEK_MS,
+            False,
+        ),
+    ],
+)
+def test_objects_that_outlive_their_records_in_kafka(
+    options: dict[str, str], kept_ms: int | None, *, is_warned: bool
+) -> None:
+    """What an open object has is read again after a restart, if Kafka still has it."""
+    kept = {} if kept_ms is None else {"orders": kept_ms}
+    facts = TopicsFacts(missing=(), partitions=(), members=(), retention_ms=kept)
+
+    found = [each for each in topics_findings(_settings(**options), facts) if each.name == "record retention"]
+
+    assert [each.verdict for each in found] == ([Verdict.WARN] if is_warned else [])
+    assert all("'orders' (7 days)" in each.sentence for each in found)
+
+
+def test_a_route_that_closes_by_time_is_no_warning() -> None:
+    """Each topic by what closes its own objects."""
+    settings = _settings(
+        **{
+            "rotate.age.ms": "0",
+            "open.object.max.age.ms": "0",
+            "route.late.topics": "lost",
+            "route.late.aws.s3.prefix": "late/",
+            "route.late.open.object.max.age.ms": "60000",
+        }
+    )
+    assert settings.sink is not None
+
+    assert may_outlive(settings.sink, "orders")
+    assert not may_outlive(settings.sink, "lost")
