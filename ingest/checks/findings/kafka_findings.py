@@ -211,16 +211,16 @@ def times_kept(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | N
     if found.refused_before_ms is not None:
         return warn(
             "record times",
-            f"topic {topic!r} refuses records with times of more than {span_text(found.refused_before_ms)} ago "
-            f"(message.timestamp.before.max.ms): such rows are bad records, as {option} keeps their times.",
+            f"topic {topic!r} refuses records with times of more than "
+            f"{span_text(found.refused_before_ms)} ago (message.timestamp.before.max.ms): such rows are bad records, as {option} keeps their times.",
             f"Raise message.timestamp.before.max.ms of the topic, or set {option}=produce.",
         )
     if found.retention_ms is None:
         return None
     return warn(
         "record times",
-        f"topic {topic!r} deletes records with times of more than {span_text(found.retention_ms)} ago (retention.ms), "
-        f"and {option} gives records their own: older ones are gone soon after they were produced.",
+        f"topic {topic!r} deletes records with times of more than {span_text(found.retention_ms)} ago "
+        f"(retention.ms), and {option} gives records their own: older ones are gone soon after they were produced.",
         f"Set retention.ms=-1 on the topic, at least until they are consumed, or {option}=produce.",
     )
 

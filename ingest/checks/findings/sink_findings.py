@@ -141,8 +141,8 @@ def _outlived(settings: Settings, retention_ms: Mapping[str, int]) -> Iterator[F
     shown = ", ".join(f"{topic!r} ({span_text(kept)})" for topic, kept in list(found.items())[:_SHOWN])
     yield warn(
         "record retention",
-        "an object may stay open for longer than Kafka keeps its records (retention.ms): a restart then finds "
-        f"them deleted, and they are lost. So it is with {shown}{', ..' if len(found) > _SHOWN else ''}.",
+        "an object may stay open for longer than Kafka keeps its records (retention.ms): a restart then "
+        f"finds them deleted, and they are lost. So it is with {shown}{', ..' if len(found) > _SHOWN else ''}.",
         "Set open.object.max.age.ms, or another rotate option of time, to less than half of retention.ms, "
         "or give the topic a longer retention.ms.",
     )

@@ -82,7 +82,7 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
 
 
 def _retention(settings: Settings, topics: Iterable[str]) -> Mapping[str, int]:
-    """How long the topics keep their records whose objects may be open for long; nothing where it is refused."""
+    """How long topics whose objects may be open for long keep records; nothing where it is refused."""
     assert settings.sink is not None, "a source reads no topics"
     asked = [topic for topic in topics if may_outlive(settings.sink, topic)]
     if not asked:
