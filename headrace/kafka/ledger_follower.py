@@ -152,8 +152,8 @@ class Follower:
                 if stuck_at == self._position:
                     raise LedgerEndHidden(
                         f"The ledger topic {self._topic!r} was read to offset {stuck_at} and no further for "
-                        f"{timeout:.1f} s ({what}): an open transaction hides what follows. "
-                        f"{self._problem or ''}"
+                        f"{timeout:.1f} s ({what}): "
+                        f"{self._problem or 'an open transaction hides what follows.'}"
                     )
                 stuck_at = self._position
                 self._wait_for_news(is_there, stuck_at, timeout)
@@ -251,6 +251,8 @@ class Follower:
         position, is_end, last = self._position, False, None
         for message in messages:
             error = message.error()
+            if error is None or error.code() == _EOF:
+                self._problem = None
             if error is None:
                 key, value = message.key() or b"", message.value()
                 if self._pass_over is None or is_control_key(key):
@@ -277,7 +279,7 @@ class Follower:
         found = translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
         if error.fatal():
             raise found
-        # The consumer goes on by itself when the cause is gone; who waits meanwhile gets the error.
+        # The consumer goes on by itself when the cause is gone; whatever waits meanwhile gets the error.
         if not error.retriable():
             self._problem = str(found)
             _log.warning("ledger_read_interrupted", topic=self._topic, error=self._problem)

@@ -108,8 +108,9 @@ class SimulatedConsumer(Client):
                 if found:
                     kernel.sleep(CALL_SECONDS * kernel.rng.random())
                 return found
-            if self._ends_due:
-                left = min(left, max(0.001, min(due for _, due in self._ends_due.values()) - kernel.now))
+            # One that is due, and was not told, is of a partition that is not read now.
+            if dues := [due for _, due in self._ends_due.values() if due > kernel.now]:
+                left = min(left, max(0.001, min(dues) - kernel.now))
             self._broker.changed.wait(left if self._member is None else min(left, 0.5))
 
     def poll(self, timeout: float = -1) -> Any:

@@ -7,9 +7,9 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from headrace.model.ledger_entry import ControlKey, State, decode_entry, decode_key
+from headrace.model.ledger_entry import ControlKey, LedgerEntry, State, decode_entry, decode_key
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import (
     ObjectState,
@@ -58,6 +58,14 @@ class _Life:
     """The state of the cluster that it was held against last."""
 
 
+class Left(NamedTuple):
+    """The last entry of an object, and when it left the ledger."""
+
+    object: ObjectId
+    entry: LedgerEntry
+    at_ms: int
+
+
 @dataclass
 class Ledger:
     """What the ledger holds, read anew when it has grown."""
@@ -68,6 +76,8 @@ class Ledger:
     entries: dict[Any, bytes | None] = field(default_factory=dict)
     sealed: dict[str, int] = field(default_factory=dict)
     """Of a sink, by the ids of all objects that were ever sealed: how many records each has."""
+    left: list[Left] = field(default_factory=list)
+    """Entries of objects that a tombstone has removed."""
 
     def read(self, broker: Broker, name: str) -> None:
         """Take in what is new and visible."""
@@ -77,6 +87,9 @@ class Ledger:
             if record.offset < self.end:
                 continue
             key = decode_key(record.key or b"")
+            before = self.entries.get(key)
+            if record.value is None and before is not None and isinstance(key, ObjectId):
+                self.left.append(Left(key, decode_entry(before), record.timestamp_ms))
             self.entries[key] = record.value
             self.largest = max(self.largest, record.size)
             self.end = record.offset + 1
@@ -129,6 +142,10 @@ class Shown:
 
     # -- what is so ------------------------------------------------------------------------------------------
 
+    def left(self, name: str) -> list[Left]:
+        """What has left a ledger, of this topic."""
+        return self._read(name).left
+
     def _committed(self) -> int:
         return sum(self._made.broker.committed[topic] for topic in self._topics)
 
@@ -161,7 +178,10 @@ class Shown:
 
     def _ledger_of(self, instance: "Instance") -> Ledger:
         """The ledger of its connector, as it is now."""
-        return self._read(str(self._made.settings(instance.options).kafka.ledger_topic))
+        return self._read(self._ledger_topic(instance))
+
+    def _ledger_topic(self, instance: "Instance") -> str:
+        return str(self._made.settings(instance.options).kafka.ledger_topic)
 
     def _read(self, name: str) -> Ledger:
         found = self._ledgers.setdefault(name, Ledger())
@@ -190,12 +210,19 @@ class Shown:
         if state != life.state:
             life.state, life.still_since = state, kernel.now
         is_quiet = is_quiet and kernel.now - life.still_since >= _QUIET_SECONDS
+        # What a leader cannot read it does not know.
+        is_quiet = is_quiet and not self._is_hidden(instance)
         # One that was stopped hears late that another one leads, and shows until then what it knew.
         is_only = all(other is instance or other.is_over for other in self._lives)
         is_quiet = is_quiet and kernel.all_run_since() + _QUIET_SECONDS <= kernel.now
         if is_quiet and is_only and shown.role == "leader" and life.looked_at != self._count:
             life.looked_at = self._count
             self._look_closely(instance, life, shown)
+
+    def _is_hidden(self, instance: "Instance") -> bool:
+        """Whether clients get nothing of its ledger now."""
+        broker = self._made.broker
+        return self._ledger_topic(instance) in broker.denied | broker.hidden | broker.leaderless
 
     def _look_at_bounds(self, instance: "Instance", shown: Snapshot) -> None:
         recent = shown.recent if shown.sink is None else shown.sink.recent

@@ -26,6 +26,7 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     found += [Finding("last step last", sentence) for sentence in outcome.too_early]
     found += [Finding("no memory of another life", sentence) for sentence in outcome.misremembered]
     found += _left_out(outcome)
+    found += _forgotten(scenario, outcome)
     found += _once(scenario, outcome)
     found += _order(scenario, outcome)
     found += _values(scenario, outcome)
@@ -47,6 +48,21 @@ def _left_out(outcome: SourceOutcome) -> Iterator[Finding]:
         if rows & seen:
             url = outcome.ids[number].url
             yield Finding("no memory of another life", f"{url} was there before the first start, and is read")
+
+
+def _forgotten(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
+    """An entry leaves the ledger when its state is final, and not before it is as old as the option says.
+
+    `_once` looks at those of objects that are still there: these would be read again.
+    """
+    # By the clock of who removes it.
+    ahead_ms = sum(abs(step.given["ms"]) for step in scenario.steps if step.act == "clock")
+    for object_id, entry, at_ms in outcome.left:
+        if not entry.is_settled:
+            yield Finding("once", f"{object_id.url} has left the ledger, where it was {entry.state}")
+        elif at_ms + ahead_ms - entry.changed_ms <= outcome.retention_ms:
+            hours = (at_ms - entry.changed_ms) / 3_600_000
+            yield Finding("once", f"{object_id.url} has left the ledger after {hours:.1f} hours")
 
 
 def _once(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from tests.simulation.objects import encoded, form_of, row_of, rows_of_object
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import PendingUpload, StoredObject
 from tests.simulation.scenario import Given, Scenario
+from tests.simulation.shown import Left
 from tests.simulation.sink_generator import LETTERS
 from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TIME_MS, TOPIC
 from tests.support.inventory import Inventory, InventoryRow, inventory
@@ -48,13 +49,17 @@ class SourceOutcome(Ended):
     ids: dict[int, ObjectId] = field(default_factory=dict)
     """By number, the objects as the ledger names them."""
     ledger: dict[ObjectId, LedgerEntry] = field(default_factory=dict)
-    """The last word of the ledger on each object."""
+    """The last word of the ledger on each object, also of those that are gone and have left it since."""
     past: set[int] = field(default_factory=set)
     """Numbers of the objects that first starts leave to the past: none of their rows is to be in Kafka."""
     unsure: set[int] = field(default_factory=set)
     """Numbers of the objects of which it may be either."""
     misremembered: list[str] = field(default_factory=list)
     """First starts that are remembered as no process made them."""
+    left: list[Left] = field(default_factory=list)
+    """What has left the ledger, where no operator has reset it."""
+    retention_ms: int = 0
+    """The least age of that."""
     prefix: str = ""
     """The last `aws.s3.prefix`."""
 
@@ -282,7 +287,13 @@ class _SourceCourse(Course):
         super().collect()
         self._move_house()
         outcome = self._outcome
-        outcome.ledger, outcome.prefix = self._ledger(), self.options.get("aws.s3.prefix", "")
+        outcome.prefix = self.options.get("aws.s3.prefix", "")
+        settings = self.made.settings(self.options)
+        is_reset = any(step.act == "reset" for step in self.scenario.steps)
+        outcome.left = [] if is_reset else self._shown.left(settings.kafka.ledger_topic)
+        outcome.retention_ms = settings.ledger.retention_ms
+        gone = {one.object: one.entry for one in outcome.left if not self._is_there(one.object)}
+        outcome.ledger = gone | self._ledger()
         firsts = first_starts(self._kept())
         outcome.misremembered = list(self._past.misremembered(firsts))
         held = self.made.queue.held(self.last_ended)
@@ -291,6 +302,11 @@ class _SourceCourse(Course):
         self._outcome.records = self._partitions()
         self._outcome.letters = self.made.broker.visible(LETTERS, 0)
         self._outcome.whole = [number for number in sorted(self._put.values()) if number not in self._touched]
+
+    def _is_there(self, object_id: ObjectId) -> bool:
+        """Whether the bucket has this content."""
+        stored = self.made.bucket.objects.get(object_id.bucket, {}).get(object_id.key)
+        return stored is not None and stored.etag.strip('"') == object_id.etag
 
     def _kept(self) -> dict[Any, bytes]:
         """What the ledger keeps, by key."""
