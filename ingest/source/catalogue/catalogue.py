@@ -316,7 +316,7 @@ class Catalogue:
     @property
     def missing_topics(self) -> Mapping[str, str]:
         """A sentence for each topic that objects wait for and that is not there."""
-        return dict(self.states.access.topics.sentences) if self.states.table else {}
+        return self.states.access.topics.sentences if self.states.table else {}
 
     @property
     def unread_keys(self) -> tuple[int, str] | None:
