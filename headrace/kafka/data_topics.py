@@ -348,10 +348,8 @@ def _or_refuse(found: OutputTopic | _Refusal, name: str) -> OutputTopic:
     match found:
         case OutputTopic():
             return found
-        case TopicForbidden():
-            raise TopicForbidden(str(found), topic=name)
         case _:
-            raise type(found)(str(found))
+            raise type(found)(str(found), topic=name)
 
 
 def _sentence(names: list[str], *, may_create: bool) -> str:

@@ -219,7 +219,8 @@ def require_leaders(topic: str, partitions: Iterable[Any]) -> None:
         raise TopicWithoutLeader(
             f"The topic {topic!r} takes no records: its partition {', '.join(map(str, lost[:_SHOWN]))}"
             f"{', ..' if len(lost) > _SHOWN else ''} has no leader. Bring back a broker that has a replica "
-            "of it (kafka-topics.sh --describe --unavailable-partitions)."
+            "of it (kafka-topics.sh --describe --unavailable-partitions).",
+            topic=topic,
         )
 
 

@@ -123,11 +123,19 @@ class SubjectForbidden(AccessDenied):
 
 
 class TopicMissing(HeadraceError):
-    """The output topic does not exist (any more)."""
+    """The output topic does not exist (any more); `topic` where it is known which."""
+
+    def __init__(self, message: str, *, topic: str | None = None) -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class TopicWithoutLeader(HeadraceError):
-    """Partitions of the output topic have no leader, so that what is sent to it is not taken in its time."""
+    """Partitions of the output `topic` have no leader: what is sent to it is not taken in its time."""
+
+    def __init__(self, message: str, *, topic: str | None = None) -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class RecordRefused(HeadraceError):

@@ -98,7 +98,8 @@ class Checkpoint:
 class Failure:
     """Why a task stopped working on an object without an end in the ledger.
 
-    `kind` is the name of a class in `headrace.model.errors`; `reason` is set where that class carries one.
+    `kind` is the name of a class in `headrace.model.errors`; `reason` is set where that class carries one,
+    and `topic` where it is about one that is known.
     `entry` is the last committed entry of this batch, or None when nothing was committed for the object.
     """
 
@@ -106,6 +107,7 @@ class Failure:
     kind: str
     message: str
     reason: str | None = None
+    topic: str | None = None
 
 
 class BatchOutcome(StrEnum):

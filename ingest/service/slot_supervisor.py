@@ -106,6 +106,7 @@ class SlotSupervisor:
         )
         for topic in event.committed.records_by_topic:
             self._components.remember(topic)
+            self._components.planner.access.topics.has_written(topic)
         self._components.apply(
             self._components.planner.on_committed(event.committed.batch, event.committed.checkpoints)
         )

@@ -30,6 +30,7 @@ from headrace.s3.reader import S3Source
 from headrace.vendors.confluent.names import Place, TombstoneObject, ValueObject, places
 from headrace.vendors.key_names import ArchiveNames
 from ingest.service.service_events import ComponentProblem
+from ingest.source.catalogue.effects import MARKED
 from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 
 # Numbers of rows that are kept: a later search of the same folder counts only what is new.
@@ -40,6 +41,8 @@ _MAX_RUNS: Final = 1000
 _Found = tuple[S3Object, ArchiveName]
 # By key and ETag of a tombstone object: where its rows were merged, by key of the value object.
 _Merged = dict[tuple[str, str], dict[str, tuple[RowPlace, ...]]]
+# By key and ETag of a tombstone object: value objects that its rows are sent with, and which rows.
+_Taken = dict[tuple[str, str], list[tuple[ObjectId, LedgerEntry, tuple[RowPlace, ...]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +89,13 @@ class FolderSearch:
         if not any(True for _ in self._named(calls, folder, f"{folder}{self._directory}")):
             return FolderPlaces(folder=folder)
         found = sorted(self._named(calls, folder, folder), key=lambda each: each[1].partition or 0)
-        entries = [] if self._mode is RestoreTombstones.AFTER else list(calls.known(folder))
+        entries = list(calls.known(folder))
         gone = self._gone(folder, {s3_object.id.key for s3_object, _ in found}, entries)
-        merged = _merged(entries)
+        merged, taken = _merged(entries), _taken(entries)
         answers: list[TombstonePlaces] = []
         for partition, group in groupby(found, key=lambda each: each[1].partition):
             past = [each for each in gone if each.name.partition == partition]
-            answers += self._partition(calls, list(group), past, merged)
+            answers += self._partition(calls, list(group), past, merged, taken)
         return FolderPlaces(folder=folder, tombstones=tuple(answers))
 
     def _named(self, calls: BucketCalls, folder: str, prefix: str) -> Iterator[_Found]:
@@ -126,7 +129,12 @@ class FolderSearch:
         return found
 
     def _partition(
-        self, calls: BucketCalls, found: Sequence[_Found], gone: Sequence[_Gone], merged: _Merged
+        self,
+        calls: BucketCalls,
+        found: Sequence[_Found],
+        gone: Sequence[_Gone],
+        merged: _Merged,
+        taken: _Taken,
     ) -> list[TombstonePlaces]:
         values = [each for each in found if each[1].kind is ObjectKind.VALUES and not each[1].tombstones]
         keys = [each for each in found if each[1].kind is ObjectKind.KEYS]
@@ -153,7 +161,7 @@ class FolderSearch:
             for s3_object, name in deletions
         )
         if self._mode is RestoreTombstones.AFTER:
-            return list(plain)
+            return [self._after(calls, each, taken) for each in plain]
         try:
             proven = self._proven(calls, values, deletions, by_stem, gone)
         except (ObjectMissing, ObjectSuperseded):
@@ -170,6 +178,36 @@ class FolderSearch:
                 ]
             )
         return [self._as_merged(calls, each, merged) for each in placed]
+
+    def _after(self, calls: BucketCalls, found: TombstonePlaces, taken: _Taken) -> TombstonePlaces:
+        """All rows after all values, but for those that value objects have: `proven` was set before."""
+        with_values = taken.get((found.object.id.key, found.object.id.etag), [])
+        known = {value.id for value in found.values}
+        own_from = _end_of(place for _, _, places_there in with_values for place in places_there)
+        is_open = any(
+            key not in known and each.state is not State.DONE and not _is_over(each)
+            for key, each, _ in with_values
+        )
+        if own_from is None or is_open:
+            return replace(found, unknown=_uncertain(found, [object_id for object_id, _, _ in with_values]))
+        if not own_from:
+            return found
+        inserts = {
+            key.key: places_there
+            for key, each, places_there in with_values
+            if key in known and not _is_over(each)
+        }
+        rows = max(own_from, self._rows(calls, found.object, own_from))
+        return replace(found, rows=rows, own_from=own_from, inserts=inserts)
+
+    def _rows(self, calls: BucketCalls, s3_object: S3Object, own_from: int) -> int:
+        """How many rows it has; one that cannot be counted has more, and reading it says what is wrong."""
+        try:
+            return self._count(calls, s3_object)
+        except (ObjectMissing, ObjectSuperseded):
+            raise  # as in `_partition`
+        except ObjectError:
+            return own_from + 1
 
     def _as_merged(self, calls: BucketCalls, found: TombstonePlaces, merged: _Merged) -> TombstonePlaces:
         """The places that the ledger has, where it has those of all rows: they were proven before."""
@@ -246,6 +284,51 @@ def _merged(entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> _Merged:
     return found
 
 
+def _taken(entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> _Taken:
+    """Rows of tombstone objects that are in Kafka among values, or will be as these are read on."""
+    found: _Taken = {}
+    for object_id, entry in entries:
+        if entry.position is None:
+            continue
+        runs = _sent_runs(entry) if _is_over(entry) else [each.places for each in entry.tombstones]
+        for each, places_there in zip(entry.tombstones, runs, strict=True):
+            if places_there:
+                found.setdefault((each.keys.key, each.keys.etag), []).append((object_id, entry, places_there))
+    return found
+
+
+def _is_over(entry: LedgerEntry) -> bool:
+    """Whether it has ended where its position is: no more of its tombstones are sent with it."""
+    return entry.state is State.SKIPPED or entry.reason == MARKED
+
+
+def _sent_runs(entry: LedgerEntry) -> list[tuple[RowPlace, ...]]:
+    """By tombstone object of the entry, the rows that its position has passed; in the decoder's order."""
+    left = entry.position.tombstones if isinstance(entry.position, JoinedPosition) else 0
+    runs: list[list[RowPlace]] = [[] for _ in entry.tombstones]
+    order = sorted(
+        (place.row, number, place.first, place.count)
+        for number, each in enumerate(entry.tombstones)
+        for place in each.places
+    )
+    for row, number, first, count in order:
+        sent = min(count, left)
+        left -= sent
+        if sent:
+            runs[number].append(RowPlace(row, first, sent))
+    return [tuple(run) for run in runs]
+
+
+def _end_of(runs: Iterable[RowPlace]) -> int | None:
+    """How many rows these are, from the first row of their object on; None: some between are not of them."""
+    end = 0
+    for run in sorted(runs, key=lambda each: each.first):
+        if run.first > end:
+            return None
+        end = max(end, run.first + run.count)
+    return end
+
+
 def _placed(
     found: TombstonePlaces, proven: tuple[Place, ...] | None, keys_of: dict[int | None, str]
 ) -> TombstonePlaces:
@@ -275,6 +358,14 @@ def _unknown(found: TombstonePlaces, why: str) -> str:
         f"{found.object.id.url}: the place of its tombstones among the values is not proven ({why}), and "
         "after all values they would delete keys that were written again. Set restore.tombstones=after and "
         "replay it to have it so."
+    )
+
+
+def _uncertain(found: TombstonePlaces, values: Iterable[ObjectId]) -> str:
+    return (
+        f"{found.object.id.url}: some of its tombstones were restored between rows of values, and the rest "
+        "are not simply those after them. To have all once more, in order, replay it with --from-start, and "
+        f"these: {', '.join(each.url for each in values)}"
     )
 
 

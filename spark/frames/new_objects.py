@@ -15,7 +15,7 @@ from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.model.text_formatting import printable
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.deduplication import HeadRequests, as_announced
-from ingest.source.catalogue.effects import EffectsBuilder, MessageTracker
+from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest, MessageTracker
 from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.notification import (
     EventKind,
@@ -268,12 +268,14 @@ class Discovery:
             if not self._is_new(announced):
                 return self._found(announced)
             # No event says whether it is archived, and what a batch of the log has is to be read.
-        question = self._heads.open(event, keys)
-        self._ask(question.token, question.key, event.version_id)
+        question = self._heads.open(event, keys, wall_ms())
+        self._ask(question.request)
         return question.token
 
-    def _ask(self, token: str, key: str, version_id: str | None) -> None:
-        self._listeners.request_head(token, bucket=self._bucket, key=key, version_id=version_id)
+    def _ask(self, head: HeadRequest) -> None:
+        self._listeners.request_head(
+            head.token, bucket=self._bucket, key=head.key, version_id=head.version_id
+        )
 
     def _on_head(self, token: str, answer: S3Object | HeadraceError) -> None:
         question = self._heads.pop(token)
@@ -283,10 +285,9 @@ class Discovery:
         found = answer if isinstance(answer, S3Object) else None
         is_forbidden = found is None and not isinstance(answer, ObjectMissing)
         if found is None and not is_forbidden and question.alternate_key is not None:
-            again = self._heads.ask_alternate(question)
-            self._ask(again.token, again.key, again.event.version_id)
+            self._ask(self._heads.ask_alternate(question).request)
             return
-        if is_forbidden and (question.event.etag is None or question.event.size is None):
+        if is_forbidden and question.is_unanswered_without:
             _LOG.warning("object_forbidden", key=printable(question.key), error=str(answer))
             self._messages.abandon_all(token)
             self._messages.finish(token, effects)

@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from headrace.kafka.producer import SlotProducer, SlotRevoked
 from headrace.model.clock import wall_ms
-from headrace.model.errors import HeadraceError, InvalidObject
+from headrace.model.errors import (
+    HeadraceError,
+    InvalidObject,
+    TopicForbidden,
+    TopicMissing,
+    TopicWithoutLeader,
+)
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed, shortened
 from headrace.model.objects import ObjectId
 from headrace.model.positions import Position
@@ -20,6 +26,8 @@ from headrace.model.slot_protocol import Batch, Checkpoint, Committed, Failure, 
 from spark.source.dead_letters import REFUSED
 from spark.source.source_work import TaskSettings
 from spark.task.driver_connection import DriverConnection
+
+_ABOUT_TOPICS = (TopicForbidden, TopicMissing, TopicWithoutLeader)
 
 
 class CheckpointState(NamedTuple):
@@ -99,6 +107,7 @@ class SplitProgress:
             kind=type(self.error).__name__,
             message=shortened(str(self.error)),
             reason=self.error.reason if isinstance(self.error, InvalidObject) else None,
+            topic=self.error.topic if isinstance(self.error, _ABOUT_TOPICS) else None,
         )
 
     def checkpoint(self, options: str, post_action: str | None = None) -> Checkpoint:

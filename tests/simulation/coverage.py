@@ -63,7 +63,11 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),
         *(f"change {name}" for name in layouts_generator.CHANGED),
     ),
-    "restore": (*restore_generator.OPERATIONS, *BY_TIME),
+    "restore": (
+        *restore_generator.OPERATIONS,
+        *BY_TIME,
+        *(f"change {name}" for name in restore_generator.CHANGING),
+    ),
     "sink": (
         *sink_generator.OPERATIONS,
         *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),

@@ -1,7 +1,7 @@
 """Scenarios of restores: our sink archives in Confluent's layout, and the objects come back in any order."""
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -72,6 +72,8 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "pause connector": {},
 }
 """What an operator does to a restore, and with what."""
+CHANGING: Final = ("restore.tombstones",)
+"""What is another one after a restart."""
 # The second sorts after tombstones, and its values after those are listed.
 _NAMES: Final = {
     "unpadded": (":padding=true", ""),
@@ -79,6 +81,8 @@ _NAMES: Final = {
 }
 _OPERATED: Final = 0.15
 _BOUNDED: Final = 0.25
+_CHANGED: Final = 0.3
+_PROVEN: Final = 0.7
 
 
 @cache
@@ -125,20 +129,52 @@ def restore_scenario(seed: int) -> Scenario:
     archive = {name: value for name, value in chosen.items() if name.startswith("archive.") and value}
     own = {name: value for name, value in chosen.items() if not name.startswith("archive.")}
     options = valid_options(own, FIXED, {}) | archive | _bounds(seed)
+    more, changes = _changes(seed, options)
+    options |= more
     partitions = rng.choice((1, 1, 2))
     has_tombstones = "archive.keys" in archive and "archive.tombstones" in archive
     share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
     if about is not None and about.bad_share is not None:
         share = about.bad_share
     records = tuple(_records(rng, partitions, share, about))
+    steps = _with_changes(seed, restore_steps(rng, about), changes)
     return Scenario(
         seed=seed,
         direction="restore",
         options=options,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=around("restore", seed, restore_steps(rng, about), denied=(RESTORED,)),
+        steps=around("restore", seed, steps, denied=(RESTORED,)),
     )
+
+
+def _changes(seed: int, options: Mapping[str, str]) -> tuple[dict[str, str], tuple[Step, ...]]:
+    """In some scenarios restarts, each with another value of `restore.tombstones`: options, and steps.
+
+    Drawn apart, as bounds are.
+    """
+    rng, steps = random.Random(f"restore-changes-{seed}"), list[Step]()
+    if "archive.tombstones" not in options or "archive.keys" not in options or rng.random() >= _CHANGED:
+        return {}, ()
+    now = options.get(CHANGING[0])
+    for _ in range(rng.choice((1, 1, 2))):
+        now = rng.choice([mode for mode in (None, "after", "after", "proven", "ignore") if mode != now])
+        steps += [
+            Step(0.0, "await", {"what": rng.choice(("task", "transaction", "another transaction"))}),
+            Step(rng.choice((0.0, 0.0, 0.02, 0.1, 0.5, 3.0)), rng.choice(("stop", "kill")), {}),
+            Step(0.0, "change", {"options": {CHANGING[0]: now}}),
+            Step(rng.choice((0.0, 0.5, 4.0)), "start", {}),
+        ]
+    # Places are proven, and a restart finds objects of which some rows are in Kafka.
+    is_proven = {"archive.tags": "offsets", "archive.records": "5", "transaction.boundary.records": "1"}
+    return (is_proven if rng.random() < _PROVEN else {}), tuple(steps)
+
+
+def _with_changes(seed: int, steps: Iterable[Step], changes: Sequence[Step]) -> Iterator[Step]:
+    rng, found = random.Random(f"restore-restarts-{seed}"), list(steps)
+    arrived = [place for place, step in enumerate(found) if step.act == "arrive"]
+    place = min(rng.choice(arrived) + 2, len(found))  # right after the start that follows
+    yield from (*found[:place], *changes, *found[place:])
 
 
 def _records(

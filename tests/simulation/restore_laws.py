@@ -39,7 +39,8 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
     if outcome.ending != "exit 0" or not outcome.arrived:
         return
     archived = {number for numbers in outcome.archive.values() for number in numbers}
-    ignores = scenario.options.get("restore.tombstones") == "ignore"
+    changes = [step.given.get("options", {}) for step in scenario.steps]
+    ignores = "ignore" in (one.get("restore.tombstones") for one in (scenario.options, *changes))
     missing = [
         number
         for number in sorted(archived)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from headrace.model.errors import InvalidObject
+from headrace.model.errors import (
+    HeadraceError,
+    InvalidObject,
+    SubjectForbidden,
+    TopicForbidden,
+    TopicMissing,
+    TopicWithoutLeader,
+)
 from headrace.model.ledger_entry import ERROR_MAX, State, decode_entry, encode_entry
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
@@ -160,3 +167,20 @@ def test_a_failure_is_reported_in_a_sentence_of_a_bounded_length(progress: Split
     message = progress.failure().message
     assert len(message) < 3 * ERROR_MAX
     assert "\x1b" not in message
+
+
+@pytest.mark.parametrize(
+    ("error", "topic"),
+    [
+        (TopicMissing("gone", topic="dead"), "dead"),
+        (TopicMissing("gone"), None),
+        (TopicForbidden("no", topic="dead"), "dead"),
+        (TopicWithoutLeader("none leads", topic="dead"), "dead"),
+        (SubjectForbidden("no", subject="com.example.Order"), None),
+    ],
+)
+def test_a_failure_names_the_topic_that_it_is_about(error: HeadraceError, topic: str | None) -> None:
+    """A subject of the registry may be that of a record's name."""
+    progress = under_way("orders.jsonl")
+    progress.fail(error)
+    assert progress.failure().topic == topic

@@ -235,7 +235,8 @@ class PartitionCounts:
         if refusal is not None:
             if refusal.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing(
-                    f"The topic {topic!r} does not exist. Create it, or set topic.creation.default.*."
+                    f"The topic {topic!r} does not exist. Create it, or set topic.creation.default.*.",
+                    topic=topic,
                 )
             if refusal.code() == KafkaError.TOPIC_EXCEPTION:
                 raise InvalidObject(

@@ -117,8 +117,8 @@ class Catalogue:
             return effects.effects()
         messages = self.states.messages
         item = None
-        if is_forbidden and (question.event.etag is None or question.event.size is None):
-            # Neither identity nor size: the queue keeps the message until somebody grants the permission.
+        if is_forbidden and question.is_unanswered_without:
+            # Nothing was learned: the queue keeps the message until somebody grants the permission.
             effects.ignore("forbidden", question.event)
             messages.abandon_all(token)
         else:
@@ -316,7 +316,7 @@ class Catalogue:
     @property
     def missing_topics(self) -> Mapping[str, str]:
         """A sentence for each topic that objects wait for and that is not there."""
-        return dict(self.states.access.topics.sentences) if self.states.table else {}
+        return self.states.access.topics.sentences if self.states.table else {}
 
     @property
     def unread_keys(self) -> tuple[int, str] | None:
@@ -357,7 +357,7 @@ class Catalogue:
                 effects.ignore("restored", event)
                 return None
         if event.etag is None or self._questions.is_needed(event, now.wall_ms):
-            question = self._questions.open(event, keys)
+            question = self._questions.open(event, keys, now.wall_ms)
             effects.heads.append(question.request)
             return question.token
         s3_object = as_announced(event, ObjectId(event.bucket, event.key, event.etag), now.wall_ms)

@@ -90,19 +90,28 @@ OUTDATED: Final = "outdated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHeadRequest:
-    """An event that waits for a HEAD, asked of `key` now and then of `alternate_key`."""
+    """An event that waits for a HEAD, asked of `key` now and then of `alternate_key`.
+
+    Of an event that `is_old` the current version is asked about: listings have not shown any other since it
+    was overwritten, so that its entry may have left the ledger.
+    """
 
     token: str
     event: ObjectEvent
     key: str
     alternate_key: str | None
+    is_old: bool
 
     @property
     def request(self) -> HeadRequest:
         """What to ask of S3."""
-        return HeadRequest(
-            token=self.token, bucket=self.event.bucket, key=self.key, version_id=self.event.version_id
-        )
+        version_id = None if self.is_old else self.event.version_id
+        return HeadRequest(token=self.token, bucket=self.event.bucket, key=self.key, version_id=version_id)
+
+    @property
+    def is_unanswered_without(self) -> bool:
+        """Whether nothing may follow from a HEAD that is refused: it is needed for what the event lacks."""
+        return self.event.etag is None or self.event.size is None or self.is_old
 
     @property
     def source(self) -> Source:
@@ -130,13 +139,14 @@ class HeadRequests:
             or self._is_old(event, now_ms)
         )
 
-    def open(self, event: ObjectEvent, keys: list[str]) -> OpenHeadRequest:
+    def open(self, event: ObjectEvent, keys: list[str], now_ms: int) -> OpenHeadRequest:
         """A new question, about the first of `keys` and then about the second."""
         question = OpenHeadRequest(
             token=f"head-{next(self._numbers)}",
             event=event,
             key=keys[0],
             alternate_key=keys[1] if len(keys) > 1 else None,
+            is_old=self._is_old(event, now_ms),
         )
         self._open[question.token] = question
         return question
@@ -163,10 +173,10 @@ class HeadRequests:
             return replace(
                 as_announced(event, found.id, now_ms),
                 size=found.size,
-                version_id=event.version_id or found.version_id,
+                version_id=found.version_id if question.is_old else event.version_id or found.version_id,
                 storage_class=found.storage_class,
             )
-        if event.etag is None or event.size is None or self._is_old(event, now_ms):
+        if event.etag is None or event.size is None or question.is_old:
             return OUTDATED
         # The key is proven; its content was overwritten, or may not be read: reading it finds out which.
         return as_announced(event, ObjectId(event.bucket, question.key, event.etag), now_ms)

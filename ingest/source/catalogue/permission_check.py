@@ -7,7 +7,7 @@ again: a HEAD would not do, as it decrypts nothing and needs no right to. Where 
 are tried: a policy may be about them, too. Where all of that is gone (`post.action`), a 404 has to do.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import count
 from typing import Final
@@ -16,7 +16,7 @@ from headrace.model.clock import Instant
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Failure
 from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest
-from ingest.source.catalogue.pending import PendingObject
+from ingest.source.catalogue.pending import PendingObject, Phase
 
 # A template can name any number of topics that are not there.
 _MAX_TOPICS: Final = 100
@@ -35,29 +35,49 @@ class MissingTopics:
     """Topics that objects could not be written to."""
 
     def __init__(self) -> None:
-        self.sentences: dict[str, str] = {}
-        """A sentence for each topic that was missing when it was written to last."""
+        self._sentences: dict[str, str] = {}
+        self._waiting: dict[str, dict[PendingObject, str | None]] = {}
+        """By topic, the objects that failed for it, and what their trouble was then."""
         self._not_created: dict[str, str] = {}
 
-    def miss(self, topic: str, sentence: str) -> None:
+    @property
+    def sentences(self) -> Mapping[str, str]:
+        """A sentence for each topic that was missing when it was written to last, while an object waits."""
+        for topic, waiting in list(self._waiting.items()):
+            while waiting and not _waits(*next(reversed(waiting.items()))):
+                waiting.popitem()
+            if not waiting:
+                self._forget(topic)
+        return dict(self._sentences)
+
+    def miss(self, topic: str, sentence: str, pending: PendingObject) -> None:
         """The topic is not there; that it cannot be created says more than a task can."""
-        if topic in self.sentences or len(self.sentences) < _MAX_TOPICS:
-            self.sentences[topic] = self._not_created.get(topic, sentence)
+        if topic in self._sentences or len(self._sentences) < _MAX_TOPICS:
+            self._sentences[topic] = self._not_created.get(topic, sentence)
+            self._waiting.setdefault(topic, {})[pending] = pending.trouble
 
     def answered(self, topic: str, refusal: str | None) -> None:
         """The topic is there (None), or could not be created."""
         if refusal is None:
-            self._not_created.pop(topic, None)
-            self.sentences.pop(topic, None)
+            self.has_written(topic)
         elif topic in self._not_created or len(self._not_created) < _MAX_TOPICS:
             self._not_created[topic] = refusal
-            self.miss(topic, refusal)
+            if topic in self._sentences:
+                self._sentences[topic] = refusal
 
-    def has_written(self, topic: str | None) -> None:
-        """Something was committed to the topic."""
-        if topic is not None:
-            self.sentences.pop(topic, None)
-            self._not_created.pop(topic, None)
+    def has_written(self, topic: str) -> None:
+        """Records were committed to the topic: dead letters, and what transforms sent there, too."""
+        self._not_created.pop(topic, None)
+        self._forget(topic)
+
+    def _forget(self, topic: str) -> None:
+        self._sentences.pop(topic, None)
+        self._waiting.pop(topic, None)
+
+
+def _waits(pending: PendingObject, trouble: str | None) -> bool:
+    """Whether the object has neither ended nor come further since it failed so."""
+    return pending.phase is not Phase.GONE and pending.trouble == trouble
 
 
 class Access:

@@ -99,12 +99,14 @@ class Tombstones:
         """Whether the place of a tombstone that comes later is proven by this entry, however old it is.
 
         Without it the tombstone would seem to be after all values, and could delete a key that was
-        written again.
+        written again; or be sent once more.
         """
-        if self._mode is not RestoreTombstones.PROVEN:
+        if self._mode is RestoreTombstones.IGNORE:
             return False  # before anything is decoded: all entries are asked about
         entry = known.entry
-        return bool(entry.sides) and entry.position is not None
+        # With `after`, only which tombstones are in Kafka already matters.
+        is_read = bool(entry.sides if self._mode is RestoreTombstones.PROVEN else entry.tombstones)
+        return is_read and entry.position is not None
 
     @property
     def is_searching(self) -> bool:
@@ -342,7 +344,8 @@ class Tombstones:
         entry = self._ledger.get(value.id)
         if entry is None:
             return self._takes(value) is not None
-        return not entry.is_settled
+        # What is left out by now is not read on, whatever the ledger owes.
+        return not entry.is_settled and self._route(value.id.key) is not None
 
     def _held_back_if_late(self, places: TombstonePlaces) -> TombstonePlaces:
         """The same, without a place where rows that it is between were read without it, or never were."""
@@ -352,8 +355,7 @@ class Tombstones:
             if (why := self._passed_over(value)) is not None:
                 gone = (
                     f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which was "
-                    f"passed over ({why}). Set restore.tombstones=after and replay it: they come after all "
-                    "values."
+                    f"passed over ({why}). {self._advice}: those not in Kafka come after all values."
                 )
                 return replace(places, unknown=gone)
             if self._is_read_without(value, places.object.id):
@@ -364,6 +366,11 @@ class Tombstones:
                 )
                 return replace(places, unknown=late)
         return places
+
+    @property
+    def _advice(self) -> str:
+        is_set = self._mode is RestoreTombstones.AFTER
+        return "Replay it" if is_set else "Set restore.tombstones=after and replay it"
 
     def _passed_over(self, value: S3Object) -> str | None:
         """Why a value object has ended without a row, so that nothing is merged into it; None: it has not."""
@@ -379,6 +386,8 @@ class Tombstones:
             merged = entry.tombstones
         elif pending.phase in {Phase.JOINING, Phase.WAITING} and not _is_begun(pending.entry):
             return False
+        elif pending.sides is None and pending.entry is not None:
+            merged = pending.entry.tombstones  # begun before, and not yet in the queue
         else:
             merged = pending.tombstones
         return not _is_merged(tombstones, merged)

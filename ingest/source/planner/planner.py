@@ -165,7 +165,6 @@ class Planner:
             pending = live.taken[checkpoint.key]
             self._states.ledger.committed(checkpoint.key, checkpoint.entry)
             self._holds.end(pending.object.id.bucket)
-            self.access.topics.has_written(checkpoint.entry.topic)
             if checkpoint.entry.size:
                 self.access.of(pending.object.id.bucket).has_read()
             if pending.phase is Phase.ACTIVE:

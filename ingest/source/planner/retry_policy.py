@@ -130,7 +130,9 @@ class RetryPolicy:
             case FailureScope.ALL_DENIED:
                 access.deny(failure.message)
             case FailureScope.TOPIC_MISSING | FailureScope.TOPIC_REFUSED:
-                self._access.topics.miss(pending.route.output, failure.message)
+                # A dead letter topic, or one that transforms name, is not that of the object.
+                topic = failure.topic or pending.route.output
+                self._access.topics.miss(topic, failure.message, pending)
             case FailureScope.SOURCE_ANSWERS:
                 access.denied = None
                 access.has_answered()

@@ -1,6 +1,7 @@
 """Where the tombstones of a topic's folder stand: what is asked of the bucket, and what is said of it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -170,6 +171,82 @@ def test_after_needs_no_counts() -> None:
 
     assert (found.own_from, found.inserts, found.unknown) == (0, {}, None)
     assert bucket.read == []
+
+
+_FIRST: Final = (RowPlace(1, 0, 1),)
+_BOTH: Final = (RowPlace(1, 0, 2),)
+_SECOND: Final = (RowPlace(2, 1, 1),)
+
+
+def _with(places: tuple[RowPlace, ...], state: State, *, sent: int, reason: str | None = None) -> LedgerEntry:
+    """A value object that tombstones were merged into, `sent` of which are in Kafka."""
+    placed = PlacedTombstones(SideObject(_gone(1), "1", 10), None, places)
+    position = JoinedPosition(BytePosition(9), 2, sent)
+    return LedgerEntry(state=state, reason=reason, position=position, tombstones=(placed,), size=9)
+
+
+@pytest.mark.parametrize(
+    ("entry", "own_from", "is_named"),
+    [
+        (_with(_FIRST, State.DONE, sent=1), 1, True),
+        (_with(_FIRST, State.PARTIAL, sent=0), 1, True),
+        (_with(_FIRST, State.QUARANTINED, sent=0), 1, True),
+        (_with(_BOTH, State.DONE, sent=2), 2, True),
+        # What has ended before its last row has no more of them than its position says.
+        (_with(_BOTH, State.SKIPPED, sent=1, reason="missing"), 1, False),
+        (_with(_FIRST, State.SKIPPED, sent=0, reason="missing"), 0, False),
+        (_with(_BOTH, State.DONE, sent=1, reason="marked"), 1, False),
+        # A replay from the start has forgotten them, and so has an attempt before the first row.
+        (LedgerEntry(state=State.NEW, size=9), 0, False),
+        (replace(_with(_BOTH, State.FAILED, sent=0), position=None), 0, False),
+    ],
+)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_after_leaves_out_what_was_merged_while_proven_was_set(
+    entry: LedgerEntry, own_from: int, is_named: bool, is_there: bool
+) -> None:
+    """Or it would be sent a second time, after values of its keys that came later."""
+    bucket = _Bucket({_gone(1): _keys(2)} | ({_value(0): b"{}\n"} if is_there else {}))
+    bucket.ledger[object_id(_value(0))] = entry
+    (found,) = bucket.search(_search("after")).tombstones
+
+    assert (found.own_from, found.unknown) == (own_from, None)
+    assert (found.own_from < found.rows) is (own_from < 2)
+    assert found.inserts == ({_value(0): entry.tombstones[0].places} if is_named else {})
+
+
+def test_after_holds_back_what_was_merged_with_rows_before_that_were_not() -> None:
+    """A tombstone object is sent from one row on; a replay of both from their starts has all in order."""
+    bucket = _Bucket({_value(0): b"{}\n", _value(10): b"{}\n", _gone(1): _keys(2)})
+    bucket.ledger[object_id(_value(10))] = _with(_SECOND, State.DONE, sent=1)
+    (found,) = bucket.search(_search("after")).tombstones
+
+    assert found.unknown is not None
+    assert f"replay it with --from-start, and these: s3://bucket/{_value(10)}" in found.unknown
+    bucket.ledger[object_id(_value(0))] = _with(_FIRST, State.PARTIAL, sent=0)
+    (found,) = bucket.search(_search("after")).tombstones
+    assert (found.own_from, found.rows, found.unknown) == (2, 2, None)
+
+
+@pytest.mark.parametrize(("state", "is_certain"), [(State.DONE, True), (State.PARTIAL, False)])
+def test_after_does_not_wait_for_another_version_of_a_value_object(state: State, is_certain: bool) -> None:
+    """What an overwritten one has of them is certain once it has ended."""
+    bucket = _Bucket({_value(0): b"{}\n", _gone(1): _keys(2)})
+    bucket.ledger[object_id(_value(0), "older")] = _with(_FIRST, state, sent=1)
+    (found,) = bucket.search(_search("after")).tombstones
+
+    assert (found.unknown is None) is is_certain
+    assert found.inserts == {}
+    assert not is_certain or (found.own_from, found.rows) == (1, 2)
+
+
+def test_after_leaves_what_cannot_be_counted_to_who_reads_it() -> None:
+    """Rows before are in Kafka; the object is quarantined with what is wrong, not its neighbours."""
+    bucket = _Bucket({_value(0): b"{}\n", _gone(1): b'"k"'})
+    bucket.ledger[object_id(_value(0))] = _with(_FIRST, State.DONE, sent=1)
+    (found,) = bucket.search(_search("after")).tombstones
+
+    assert (found.own_from, found.rows, found.unknown) == (1, 2, None)
 
 
 def _done(rows: int, *tombstones: PlacedTombstones, state: State = State.DONE) -> LedgerEntry:

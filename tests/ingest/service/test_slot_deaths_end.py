@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.slot_protocol import Batch, BatchOutcome, Checkpoint, Committed, Finished, Split
+from headrace.model.slot_protocol import Batch, BatchOutcome, Checkpoint, Committed, Failure, Finished, Split
 from ingest.http.metrics import Metrics
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotDeaths, SlotState
@@ -64,9 +64,14 @@ class _CountingDesk(Desk):
         return super().do(effects)
 
 
-def _committed(batch: int, *checkpoints: Checkpoint) -> Committed:
+def _committed(batch: int, records: dict[str, int], *checkpoints: Checkpoint) -> Committed:
     return Committed(
-        batch=batch, checkpoints=checkpoints, records_by_topic={}, bad_by_reason={}, fetched={}, seconds=0.1
+        batch=batch,
+        checkpoints=checkpoints,
+        records_by_topic=records,
+        bad_by_reason={},
+        fetched={},
+        seconds=0.1,
     )
 
 
@@ -133,8 +138,8 @@ class _Source:
         if self._state(slot) is SlotState.BUSY:
             self.finish(slot)
 
-    def finish(self, slot: int) -> None:
-        """Everything of the slot's batch is committed."""
+    def finish(self, slot: int, **records: int) -> None:
+        """Everything of the slot's batch is committed, with so many records by topic."""
         state = self.supervisor.slots[slot]
         assert state.start is not None
         assert state.plan is not None
@@ -143,9 +148,22 @@ class _Source:
             for one in self._pool.granted[slot]
         ]
         self.supervisor.take(
-            BatchCommitted(slot=slot, start=state.start, committed=_committed(state.plan, *done))
+            BatchCommitted(slot=slot, start=state.start, committed=_committed(state.plan, records, *done))
         )
         finished = Finished(batch=state.plan, outcome=BatchOutcome.CLEAN)
+        self.supervisor.take(BatchFinished(slot=slot, start=state.start, finished=finished))
+        self.plan()
+
+    def miss(self, slot: int, topic: str) -> None:
+        """The first object of the slot's batch fails for a topic, as those after it do."""
+        state = self.supervisor.slots[slot]
+        assert state.start is not None
+        assert state.plan is not None
+        failed = [
+            Failure(work=one, kind="TopicMissing", message=f"no {topic}", topic=topic)
+            for one in self._pool.granted[slot]
+        ]
+        finished = Finished(batch=state.plan, outcome=BatchOutcome.CLEAN, failures=tuple(failed))
         self.supervisor.take(BatchFinished(slot=slot, start=state.start, finished=finished))
         self.plan()
 
@@ -283,3 +301,18 @@ def test_a_sinks_partitions_that_got_further_at_other_slots(
     clock.now += 301
     statistics.look_at(lambda: shown, is_at_rest=is_at_rest)
     assert (statistics.problems == {}) is is_over
+
+
+def test_a_topic_is_named_until_records_of_a_transaction_have_gone_there() -> None:
+    """Dead letters are records, too; those of other topics say nothing about it."""
+    source = _Source(1)
+    catalogue = source.desk.catalogue
+    source.desk.announce("m", event("bad"))
+    source.turn(kills=False)
+    source.turn(kills=False)
+    source.miss(0, "dead")
+    for topic, named in (("topic", {"dead": "no dead"}), ("dead", {})):
+        source.desk.announce(topic, event(f"{topic} 1"), event(f"{topic} 2"))
+        source.plan()
+        source.finish(0, **{topic: 1})
+        assert catalogue.missing_topics == named

@@ -1,6 +1,7 @@
 """What an event or a listing of an object means, given its ledger entry."""
 
 import re
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,9 @@ from headrace.model.objects import ObjectId, S3Object
 from ingest.source import catalogue
 from ingest.source.catalogue import Catalogue, Effects
 from ingest.source.catalogue.deduplication import LedgerVerdict, Source, verdict_of
+from ingest.source.catalogue.effects import HeadRequest
 from ingest.source.planner import Planner
+from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed
 
 HOUR = 3_600_000
 KNOWN_MS = 10 * HOUR + 123
@@ -108,3 +111,44 @@ def test_the_front_door_calls_what_is_there() -> None:
         called = set(re.findall(rf"\b{name}\.(\w+)", text)) - {"Planner"}
         assert called
         assert {one for one in called if not hasattr(owner, one)} == set(), name
+
+
+class TestEventsOlderThanTheLedgerRemembers:
+    """Redriven, or replayed from an archive of events."""
+
+    def ask(self, desk: Desk, **fields: Any) -> HeadRequest:
+        """The HEAD that such an event costs."""
+        (request,) = desk.announce("m", event("a", event_time_ms=NOW - DAY - 1, **fields)).heads
+        return request
+
+    def test_a_head_that_is_refused_leaves_the_message(self) -> None:
+        """Nothing was learned, and no listing finds a version that is not current any more."""
+        desk = Desk(retention_ms=DAY)
+        request = self.ask(desk, version_id="v1")
+        answer = desk.catalogue.on_head_answer(request.token, None, desk.now, is_forbidden=True)
+        effects = desk.do(answer)
+        assert (effects.abandoned, effects.settled, effects.ignored) == (("m",), (), {"forbidden": 1})
+
+    def test_the_current_version_is_asked_about(self) -> None:
+        """One that was overwritten is in no listing: its entry may have left, and it would be read again."""
+        desk = Desk(retention_ms=DAY)
+        request = self.ask(desk, version_id="v1")
+        assert (request.key, request.version_id) == ("a", None)
+        current = listed("a", "2", version_id="v2")
+        effects = desk.do(desk.catalogue.on_head_answer(request.token, current, desk.now))
+        assert (effects.settled, effects.ignored, effects.pending) == (("m",), {"outdated": 1}, 0)
+
+    def test_what_is_current_is_read_as_it_is(self) -> None:
+        """The same content may be there as a later version."""
+        desk = Desk(retention_ms=DAY)
+        request = self.ask(desk, version_id="v1")
+        current = listed("a", "1", version_id="v3")
+        desk.do(desk.catalogue.on_head_answer(request.token, current, desk.now))
+        (work,) = desk.works[desk.plan()]
+        assert (work.object.id.etag, work.object.version_id) == ("1", "v3")
+
+    def test_a_younger_event_asks_about_its_version(self) -> None:
+        """Its entry is in the ledger, if it was read."""
+        desk = Desk(retention_ms=DAY)
+        (request,) = desk.announce("m", event("a", None, version_id="v1")).heads
+        assert request.version_id == "v1"

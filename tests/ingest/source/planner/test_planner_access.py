@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.slot_protocol import Failure
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import BUCKET, Desk, event, listed, route
@@ -271,6 +272,55 @@ def test_a_missing_topic_is_named_until_something_is_written_to_it() -> None:
     assert desk.catalogue.missing_topics != {}
     plan = desk.plan()
     desk.commit(plan, desk.works[plan][0].object.id, LedgerEntry(state=State.DONE, size=10, topic="topic"))
+    assert desk.catalogue.missing_topics != {}, "none of its records may have gone there"
+    desk.planner.access.topics.has_written("topic")
+    assert desk.catalogue.missing_topics == {}
+
+
+def _fail_for_dead_letters(desk: Desk, key: str) -> None:
+    desk.announce(key, event(key))
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    desk.finish(plan, [Failure(work=work, kind="TopicMissing", message="no topic 'dead'", topic="dead")])
+
+
+def test_a_dead_letter_topic_is_named_as_long_as_an_object_waits_for_it() -> None:
+    """Others that are committed meanwhile have written to their own topic alone."""
+    desk = desk_with()
+    _fail_for_dead_letters(desk, "bad")
+    for number in range(3):
+        desk.announce(f"n{number}", event(f"good{number}"))
+        plan = desk.plan()
+        desk.complete_with(plan, LedgerEntry(state=State.DONE, records=3, size=10, topic="topic"))
+        desk.planner.access.topics.has_written("topic")
+        assert desk.catalogue.missing_topics == {"dead": "no topic 'dead'"}
+    desk.planner.access.topics.has_written("dead")
+    assert desk.catalogue.missing_topics == {}
+
+
+@pytest.mark.parametrize("end", [State.DONE, State.SKIPPED])
+def test_a_topic_that_no_object_waits_for_any_more_is_not_named(end: State) -> None:
+    """It was made by hand, and no dead letter follows; what waits then waits for something else."""
+    desk = desk_with()
+    topics = desk.planner.access.topics
+    _fail_for_dead_letters(desk, "bad")
+    topics.answered("topic", None)
+    topics.answered("dead", "not allowed to create 'dead'")
+    assert desk.catalogue.missing_topics == {"dead": "not allowed to create 'dead'"}
+    desk.now_ms += 60_000
+    desk.complete_with(desk.plan(), LedgerEntry(state=end, records=3, bad=1, size=10, topic="topic"))
+    desk.announce("other", event("other"))
+    assert desk.catalogue.missing_topics == {}
+
+
+def test_a_refusal_to_create_a_topic_that_is_not_missed_is_not_shown() -> None:
+    """All topics of an object are asked for, whichever is missing."""
+    desk = desk_with()
+    desk.announce("m", event("a"))
+    desk.fail(desk.plan(), "TopicMissing")
+    desk.planner.access.topics.answered("dead", "not allowed to create 'dead'")
+    assert desk.catalogue.missing_topics == {"topic": "TopicMissing said why"}
+    desk.planner.access.topics.answered("topic", None)
     assert desk.catalogue.missing_topics == {}
 
 
