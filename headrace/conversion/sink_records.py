@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
-from headrace.conversion.framed_columns import framed, inflated_at_once
 from headrace.conversion.side_rows import side_output
 from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
@@ -26,6 +25,7 @@ from headrace.formats.converters.choice import (
     makes_columns,
     member_form,
 )
+from headrace.formats.converters.framed_converter import framed, inflated_at_once
 from headrace.formats.converters.inferred_column import schema_of_kind, unheld_values
 from headrace.formats.converters.json_converter import JsonConverter, TopicMembers
 from headrace.formats.converters.plain_converters import (

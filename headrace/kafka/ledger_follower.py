@@ -87,8 +87,12 @@ class Follower:
         self._on_applied = on_applied
         self._is_live = False
         self._changed = threading.Condition()
-        self._position = start if cache.position is None else cache.position
         self._last_read = cache.last_read
+        self._position = start if cache.position is None else cache.position
+        if self._last_read is not None:
+            # Where it begins to read. The cache's may be after markers whose epoch was not known: where
+            # brokers have lost these, what others wrote in their place would count as read already.
+            self._position = self._last_read.end
         self._has_seen_end = False
         self._rebuilt_at: int | None = None
         self._problem: str | None = None
@@ -213,7 +217,7 @@ class Follower:
         if self._last_read is None:
             place = TopicPartition(self._topic, 0, self._position)
         else:
-            # What lies between the last record and the position shows no epoch, and nothing else: markers.
+            # What lies between the two where the epoch of markers is not known is read again, and is markers.
             place = TopicPartition(self._topic, 0, self._last_read.end, leader_epoch=self._last_read.epoch)
         consumer.assign([place])
 
@@ -273,7 +277,21 @@ class Follower:
             epoch = last.leader_epoch()
             end = int(last.offset() or 0) + 1
             self._last_read = None if epoch is None or epoch < 0 else LastRead(epoch, end)
+        if is_end:
+            self._pass_markers(position)
         return records, position, is_end
+
+    def _pass_markers(self, end: int) -> None:
+        """After the last record there may be markers of transactions, whose leader epoch librdkafka knows.
+
+        With it the cache is held against the ledger up to there: of one that has lost them nothing else would
+        tell, as they are no records.
+        """
+        if self._last_read is not None and self._last_read.end >= end:
+            return
+        (passed,) = self._consumer.position([TopicPartition(self._topic, 0)])
+        if passed.offset == end and passed.leader_epoch is not None:
+            self._last_read = LastRead(passed.leader_epoch, end)
 
     def _judge(self, error: KafkaError) -> None:
         found = translate(error, what=f"the ledger topic {self._topic!r} cannot be read")

@@ -171,11 +171,13 @@ class FrameWriter:
 
     def _write(self, work: PartitionWork, records: KafkaRecords) -> None:
         """Write records; FrameRefused where their schema registry cannot be asked for too long."""
-        began = time.monotonic()
+        began, position = time.monotonic(), work.position
         while True:
             try:
                 work.add(records, self._began_ms)
             except (SourceUnavailable, AccessDenied) as error:
+                if work.position > position:
+                    began, position = time.monotonic(), work.position
                 if time.monotonic() - began > PATIENCE_SECONDS:
                     raise _too_long(work, str(error)) from error
                 time.sleep(REGISTRY_PAUSE_SECONDS)

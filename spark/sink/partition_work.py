@@ -8,6 +8,7 @@ import numpy as np
 
 from headrace.conversion.encoders import with_texts
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
+from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.consumer.message_columns import FaultReason, truncated_message
 from headrace.model.columns import KafkaRecords, Numbers
 from headrace.model.errors import InvalidObject
@@ -119,34 +120,47 @@ class PartitionWork:
     def add(self, records: KafkaRecords, now_ms: int) -> None:
         """Write these records, which follow those before; objects that are full on the way are closed.
 
-        Raises SourceUnavailable and AccessDenied of the schema registry: then nothing of them is written.
+        Raises SourceUnavailable and AccessDenied of the schema registry: then nothing of them is written, or
+        those before a record whose schema is not asked for yet. They are to be added again.
         """
         self._tools.beat()
         self._look_at_epochs(records)
+        end, unread = records.last_offset + 1, None
         wanted = self._unread(records)
-        if len(wanted):
+        while len(wanted):
             sound, apart = self.isolation.set_apart(wanted)
-            conversion = self._tools.converter.convert(sound) if len(sound) else _NOTHING
-            runs = [self.objects.learned(run) for run in conversion.runs]
-            groups, archived = self._grouped(sound, runs)
-            faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
-            self._adding = wanted
-            self._settle(faults)
-            if self.stop is not None:
-                # Names of keys alone keep the last record of each: it is the last one before the stop.
-                groups, archived = self._grouped(self._before_stop(sound), runs)
-            # A record that no object takes stops the partition; what stands before it is written anyway.
-            for run, found in groups:
-                if len(found.parts) > 1:
-                    run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901  # from here on
-                self.objects.write(self._unarchived(run, found.parts, archived), now_ms)
-            self._adding = None
-        end = records.last_offset + 1
+            try:
+                self._add(wanted, sound, apart, now_ms)
+            except RowsUnread as error:
+                unread, end = error, int(sound.offsets[error.row])
+                wanted = wanted.take(slice(0, int(np.searchsorted(wanted.offsets, end))))
+            else:
+                break
         if self.stop is not None:
             end = min(end, self.stop.offset)
         if end > self._offsets.position:
             self._offsets.advance(end)
         self.isolation.passed(end)
+        if unread is not None and self.stop is None:
+            raise unread
+
+    def _add(self, wanted: KafkaRecords, sound: KafkaRecords, apart: list[RecordFault], now_ms: int) -> None:
+        """Write what is `wanted`: `sound` records, and those set `apart`. RowsUnread: nothing is written."""
+        conversion = self._tools.converter.convert(sound) if len(sound) else _NOTHING
+        runs = [self.objects.learned(run) for run in conversion.runs]
+        groups, archived = self._grouped(sound, runs)
+        faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
+        self._adding = wanted
+        self._settle(faults)
+        if self.stop is not None:
+            # Names of keys alone keep the last record of each: it is the last one before the stop.
+            groups, archived = self._grouped(self._before_stop(sound), runs)
+        # A record that no object takes stops the partition; what stands before it is written anyway.
+        for run, found in groups:
+            if len(found.parts) > 1:
+                run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901  # from here on
+            self.objects.write(self._unarchived(run, found.parts, archived), now_ms)
+        self._adding = None
 
     def read_to(self, position: int, epoch: int) -> None:
         """See `PartitionOffsets.read_to`."""

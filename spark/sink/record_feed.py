@@ -115,8 +115,10 @@ class RecordFeed:
         if not self._waiting or self._now() < self._retry_at:
             return
         for partition in list(self._waiting):
-            # One that still fails answers for the others: each question may take its time.
+            # One that still fails answers for the others: each question may take its time. They come before
+            # it the next time, as it may be full of ids that no registry has.
             if not self._give(partition, self._waiting[partition], now_ms):
+                self._waiting[partition] = self._waiting.pop(partition)
                 return
 
     def hold(self, partitions: Iterable[TopicPartition], why: str, is_over: Callable[[], bool]) -> None:
@@ -173,9 +175,12 @@ class RecordFeed:
                 self._crowded.setdefault(partition, self._now())
                 return True
             self._crowded.pop(partition, None)
+            position = work.position
             try:
                 add_records(work, waiting[0], now_ms, self._between)
             except (SourceUnavailable, AccessDenied) as error:
+                if work.position > position:
+                    self._pause = _FIRST_PAUSE
                 self._hold(partition, waiting, str(error))
                 return False
             waiting.popleft()

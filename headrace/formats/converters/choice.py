@@ -13,6 +13,13 @@ from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema_documents import schema_of_json_schema
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.avro_reader import AvroReader
+from headrace.formats.converters.framed_converter import (
+    FramedConverter,
+    NoColumns,
+    SchemaReader,
+    Unframed,
+    unread_rows,
+)
 from headrace.formats.converters.framing import NO_SCHEMA, ConfluentFraming, Framing, GlueFraming, SchemaKey
 from headrace.formats.converters.json_converter import JsonConverter
 from headrace.formats.converters.json_schema_reader import JsonSchemaReader
@@ -20,16 +27,12 @@ from headrace.formats.converters.plain_converters import BytesConverter, NumberC
 from headrace.formats.converters.protobuf_reader import ProtobufReader
 from headrace.formats.converters.registry_schemas import (
     ConfluentStore,
-    FramedConverter,
     GlueStore,
     GlueVersions,
-    NoColumns,
     NoSchema,
     RegistrySchemas,
     SchemaKind,
-    SchemaReader,
     SchemaText,
-    Unframed,
 )
 from headrace.formats.converters.typed_columns import ColumnConverter, RowFaults, Segment
 from headrace.formats.encoding.row_schema import has_typed_envelope
@@ -201,9 +204,12 @@ class JsonTextConverter:
         """See `ColumnConverter.convert`."""
         frames = self._framing.frames(column, self._what, faults)
         for number in dict.fromkeys(frames.owners[frames.owners != NO_SCHEMA].tolist()):
-            found = self._schemas.schema(frames.keys.key(number).id)
+            key, rows = frames.keys.key(number), np.flatnonzero(frames.owners == number).tolist()
+            found = self._schemas.schema(key.id)
+            if found is None:
+                raise unread_rows(rows[0], self._what, topic, key)
             if isinstance(found, NoSchema):
-                for row in np.flatnonzero(frames.owners == number).tolist():
+                for row in rows:
                     faults.add(row, found.reason, f"the {self._what} of topic {topic}: {found.message}")
         return self._json.convert(frames.data, topic, faults)
 

@@ -8,8 +8,9 @@ https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-d
 """
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import numpy as np
@@ -30,6 +31,8 @@ _MOST_INFLATED: Final = 16 * 1024 * 1024
 _COUNTED_BYTES: Final = 256 * 1024
 _CONTINUED: Final = 0x80
 _MOST_INDEXES: Final = 100
+# So many are looked for one by one.
+_FEW_IDS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +130,8 @@ class _Owners:
         starts = column.starts[long]
         framed, starts = long[octets[starts] == 0], starts[octets[starts] == 0]
         ids = octets[starts[:, None] + np.arange(1, _HEAD_BYTES)].astype(np.int64) @ _PLACES
-        for id_ in dict.fromkeys(ids.tolist()):
-            self._own(id_, framed[ids == id_])
+        for id_, found in _by_id(ids, framed):
+            self._own(id_, found)
 
     def own_guids(self) -> None:
         """Put in the owners of values that name their schema by its UUID."""
@@ -138,8 +141,8 @@ class _Owners:
         self.heads[rows] = _GUID_BYTES
         places = column.starts[rows][:, None] + np.arange(1, _GUID_BYTES)
         ids = np.ascontiguousarray(octets[places]).view("V16").ravel()
-        for raw in dict.fromkeys(ids.tolist()):
-            self._own(UUID(bytes=bytes(raw)), rows[ids == np.void(raw)])
+        for raw, found in _by_id(ids, rows):
+            self._own(UUID(bytes=bytes(raw)), found)
 
     def _own(self, id_: int | UUID, rows: Numbers) -> None:
         """Put in the owners of values of one id, and where their messages begin."""
@@ -174,8 +177,8 @@ class GlueFraming:
         rows, ways = _glue_framed(column)
         starts = column.starts[rows]
         ids = np.ascontiguousarray(octets[starts[:, None] + np.arange(2, _GLUE_BYTES)]).view("V16").ravel()
-        for raw in dict.fromkeys(ids.tolist()):
-            owners[rows[ids == np.void(raw)]] = keys.number(SchemaKey(UUID(bytes=bytes(raw))))
+        for raw, found in _by_id(ids, rows):
+            owners[found] = keys.number(SchemaKey(UUID(bytes=bytes(raw))))
         data = _behind(column, np.full(len(column), _GLUE_BYTES, np.int64))
         packed = rows[ways == _GLUE_ZLIB]
         if len(packed):
@@ -237,6 +240,20 @@ def _glue_framed(column: Column) -> tuple[Numbers, np.ndarray]:
     ways = octets[starts + 1]
     framed = (octets[starts] == _GLUE_VERSION) & ((ways == _GLUE_PLAIN) | (ways == _GLUE_ZLIB))
     return long[framed], ways[framed]
+
+
+def _by_id(ids: np.ndarray, rows: Numbers) -> Iterator[tuple[Any, Numbers]]:
+    """Each of the `rows`' ids with the rows that have it, in the order of the first ones."""
+    each = ids.tolist()
+    numbers = {id_: number for number, id_ in enumerate(dict.fromkeys(each))}
+    if len(numbers) <= _FEW_IDS:
+        for id_ in numbers:
+            yield id_, rows[ids == np.array(id_, ids.dtype)]
+        return
+    # Values that only look framed have each an id of their own.
+    owners = np.fromiter(map(numbers.__getitem__, each), np.int64, len(each))
+    ends = np.cumsum(np.bincount(owners))[:-1]
+    yield from zip(numbers, np.split(rows[np.argsort(owners, kind="stable")], ends), strict=True)
 
 
 _PLACES: Final = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)

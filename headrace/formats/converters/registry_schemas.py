@@ -1,4 +1,8 @@
-"""Keys and values that name their schema in a registry: the schema asked for once, a segment for each one."""
+"""Schemas by their ids in a registry, each asked for once; ids that it does not have, at a pace.
+
+A one and sixteen bytes are also what any value has that begins with a one: each such value looks as if it
+had a schema of its own.
+"""
 
 import json
 import time
@@ -8,16 +12,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 from uuid import UUID
 
-import numpy as np
-import pyarrow as pa
-
-from headrace.formats.arrow import column_of_arrow
-from headrace.formats.avro_schema import PRIMITIVES, SchemaError
-from headrace.formats.connect import InvalidSchema
-from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
-from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey
-from headrace.formats.converters.schema_guids import AS_GUID, NO_GUIDS, GuidQuestions
-from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
+from headrace.formats.avro_schema import PRIMITIVES
 from headrace.formats.records.registry import CircularReference, MissingReference, referred_files
 from headrace.formats.records.registry_connection import (
     lacks_path,
@@ -25,17 +20,23 @@ from headrace.formats.records.registry_connection import (
     registry_client,
     registry_errors,
 )
-from headrace.model.columns import NULL_LENGTH, Column, Numbers, column_of, picked
-from headrace.model.text_formatting import printable
-from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
 
 # How long an id that the registry does not know is not asked for again.
 _UNKNOWN_SECONDS: Final = 30.0
 _MOST_UNKNOWN: Final = 1000
+# How long a registry counts as one that has no UUIDs.
+_NO_GUIDS_SECONDS: Final = 30.0
+_AS_GUID: Final = "it begins as one that names its schema by the UUID"
+_NO_GUIDS: Final = "and the schema registry has no UUIDs (those of Confluent have them from version 8 on)"
+# A question for a schema that the registry does not have takes this long, or twice as long as it took, of
+# what is spared for such questions: 100 at once, then 20 a second. A registry that is far away is asked for
+# few seconds in a row: less than a slot may be silent, and than what it has said is known.
+UNKNOWN_A_SECOND: Final = 20
+_QUESTION_SECONDS: Final = 1 / UNKNOWN_A_SECOND
+_SPARED_SECONDS: Final = 5.0
 # What registries answer for an id that they do not have; any other 404 is that of a wrong address.
 _NO_SCHEMA: Final = frozenset({40400, 40403})
-_WORDS: Final = 600
 _NAMED: Final = frozenset({"record", "error", "enum", "fixed"})
 # Where in an Avro type that holds others these are.
 _HOLDERS: Final = {"array": "items", "map": "values"}
@@ -75,8 +76,8 @@ class SchemaText:
 class SchemaStore(Protocol):
     """Where schemas are."""
 
-    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
-        """The schema of an id, or why there is none.
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema | None:
+        """The schema of an id, or why there is none; None: it is not asked for now, but soon.
 
         Blocks on the registry. Raises SourceUnavailable while the registry does not answer, AccessDenied
         while it refuses the user.
@@ -84,25 +85,28 @@ class SchemaStore(Protocol):
 
 
 class RegistrySchemas:
-    """Schemas of one kind by their ids in a store, each asked for once."""
+    """Schemas of one kind by their ids in a store, each asked for once. `clock` in seconds."""
 
-    def __init__(self, store: SchemaStore) -> None:
+    def __init__(self, store: SchemaStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock
         self._known: dict[int | UUID, SchemaText] = {}
         self._unknown: dict[int | UUID, tuple[NoSchema, float]] = {}
 
-    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema | None:
         """See `SchemaStore.schema`; blocks where the id is new."""
         known = self._known.get(id_)
         if known is not None:
             return known
         missing, asked = self._unknown.pop(id_, (None, 0.0))
-        if missing is None or time.monotonic() - asked >= _UNKNOWN_SECONDS:
+        if missing is None or self._clock() - asked >= _UNKNOWN_SECONDS:
             found = self._store.schema(id_)
+            if found is None:
+                return None
             if isinstance(found, SchemaText):
                 self._known[id_] = found
                 return found
-            missing, asked = found, time.monotonic()
+            missing, asked = found, self._clock()
         self._unknown[id_] = missing, asked
         if len(self._unknown) > _MOST_UNKNOWN:
             # Values that only look framed have each an id of their own.
@@ -110,28 +114,54 @@ class RegistrySchemas:
         return missing
 
 
+class _Pace:
+    """Questions for schemas that a registry does not have: no more of them than it is to bear.
+
+    A good record may be among many that only look framed, so that none is bad without a question.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._spared = _SPARED_SECONDS
+        self._at = clock()
+
+    def ask(self, question: Callable[[], SchemaText | NoSchema]) -> SchemaText | NoSchema | None:
+        """The answer; None where it is not asked now."""
+        self._pass()
+        if self._spared < _QUESTION_SECONDS / 2:
+            return None
+        began = self._clock()
+        found = question()
+        if isinstance(found, NoSchema):
+            self._pass()
+            self._spared = max(0.0, self._spared - max(_QUESTION_SECONDS, 2 * (self._clock() - began)))
+        return found
+
+    def _pass(self) -> None:
+        now = self._clock()
+        self._spared = min(_SPARED_SECONDS, self._spared + now - self._at)
+        self._at = now
+
+
 class ConfluentStore:
-    """See SchemaStore: a registry with Confluent's API."""
+    """See SchemaStore: a registry with Confluent's API. `clock` in seconds."""
 
     def __init__(
         self, registry: RegistrySettings, kind: SchemaKind, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._registry = registry
         self._kind = kind
-        self._guids = GuidQuestions(clock)
+        self._clock = clock
+        self._pace = _Pace(clock)
+        self._has_no_guids_until: float | None = None
         self._known: int | None = None
 
-    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema | None:
         """See `SchemaStore.schema`."""
-        if not isinstance(id_, UUID):
-            return self._asked(id_)
-        why = self._guids.needless
-        if why is not None:
-            return NoSchema("schema_unknown", f"{AS_GUID} {id_}, {why}")
-        found = self._asked(id_)
-        if isinstance(found, NoSchema) and found.reason == "schema_unknown":
-            self._guids.note_unknown()
-        return found
+        until = self._has_no_guids_until
+        if isinstance(id_, UUID) and until is not None and self._clock() < until:
+            return _no_guids(id_)
+        return self._pace.ask(lambda: self._asked(id_))
 
     def _asked(self, id_: int | UUID) -> SchemaText | NoSchema:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
@@ -144,8 +174,8 @@ class ConfluentStore:
                 if error.error_code not in _NO_SCHEMA:
                     if not (isinstance(id_, UUID) and lacks_path(error, client, self._known)):
                         raise
-                    self._guids.note_no_path()
-                    return NoSchema("schema_unknown", f"{AS_GUID} {id_}, {NO_GUIDS}")
+                    self._has_no_guids_until = self._clock() + _NO_GUIDS_SECONDS
+                    return _no_guids(id_)
                 return NoSchema(
                     "schema_unknown", f"the schema registry has no schema with the id {id_} of the record"
                 )
@@ -180,16 +210,26 @@ GlueVersions = Callable[[GlueSettings], Callable[[str], tuple[str, str] | None]]
 
 
 class GlueStore:
-    """See SchemaStore: AWS Glue's registry."""
+    """See SchemaStore: AWS Glue's registry. `clock` in seconds."""
 
-    def __init__(self, settings: GlueSettings, kind: SchemaKind, versions: GlueVersions) -> None:
+    def __init__(
+        self,
+        settings: GlueSettings,
+        kind: SchemaKind,
+        versions: GlueVersions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._kind = kind
         self._versions = versions
         self._version: Callable[[str], tuple[str, str] | None] | None = None
+        self._pace = _Pace(clock)
 
-    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema | None:
         """See `SchemaStore.schema`."""
+        return self._pace.ask(lambda: self._asked(id_))
+
+    def _asked(self, id_: int | UUID) -> SchemaText | NoSchema:
         # A client is made where there are values: it takes a second.
         if self._version is None:
             self._version = self._versions(self._settings)
@@ -200,6 +240,10 @@ class GlueStore:
             )
         kind, text = found
         return SchemaText(text) if kind == self._kind else other_kind(id_, kind, self._kind)
+
+
+def _no_guids(id_: int | UUID) -> NoSchema:
+    return NoSchema("schema_unknown", f"{_AS_GUID} {id_}, {_NO_GUIDS}")
 
 
 def other_kind(id_: int | UUID, found: str, wanted: SchemaKind) -> NoSchema:
@@ -292,156 +336,3 @@ class _Inliner:
         if "fields" in shape:
             whole["fields"] = [{**each, "type": self.of(each["type"], space)} for each in shape["fields"]]
         return whole
-
-
-_NULLS: Final = ColumnSchema(arrow=pa.null(), avro='"null"')
-
-
-class SchemaReader(Protocol):
-    """Reads values of one schema; `wants_texts`: as their JSON, else as columns."""
-
-    schema: ColumnSchema
-    wants_texts: bool
-
-    def read(self, data: Column, rows: Numbers, faults: RowFaults) -> tuple[Numbers, Any]:
-        """The numbers of those `rows` whose data (one each, no nulls) are good, and what they hold.
-
-        That is an array of strings, their JSON, or an array of the schema's type; where the data
-        themselves are wanted, what gives their JSON (`TypedColumn`'s `shown`).
-        """
-
-
-class NoColumns(ValueError):
-    """A schema that can be read has no columns, which the output needs; the message says why."""
-
-
-class Unframed(ValueError):
-    """Values do not say what of the schema they are; the message says how."""
-
-
-class FramedConverter:
-    """Values by the schemas of a registry, for keys or values (`what`).
-
-    `make` gives the reader of a schema; SchemaError, InvalidSchema, NoColumns or Unframed where there is
-    none.
-    `copies`: readers leave the data as they are, to be copied.
-    """
-
-    def __init__(
-        self,
-        framing: Framing,
-        schemas: RegistrySchemas,
-        make: Callable[[SchemaKey, SchemaText], SchemaReader],
-        *,
-        what: str,
-        style: JsonFormat,
-        copies: bool = False,
-    ) -> None:
-        self._framing = framing
-        self._schemas = schemas
-        self._make = make
-        self._what = what
-        self._style = style
-        self._copies = copies
-        self._readers: dict[SchemaKey, SchemaReader | NoSchema] = {}
-        self._last: dict[str, SchemaKey] = {}
-
-    def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
-        """A segment for each schema; nulls are with the schema of the record before them."""
-        frames = self._framing.frames(column, self._what, faults)
-        is_null = column.lengths == NULL_LENGTH
-        framed = np.flatnonzero(frames.owners != NO_SCHEMA)
-        last = self._last.get(topic)
-        before = NO_SCHEMA if last is None else frames.keys.number(last)
-        owners = _with_nulls(frames.owners, is_null, before)
-        if len(framed):
-            self._last[topic] = frames.keys.key(int(frames.owners[framed[-1]]))
-        segments = []
-        for number in dict.fromkeys(owners[owners != NO_SCHEMA].tolist()):
-            rows = np.flatnonzero(owners == number)
-            key = frames.keys.key(number)
-            segments += self._segment(key, frames.data, topic, rows, is_null, faults)
-        unowned = np.flatnonzero(is_null & (owners == NO_SCHEMA))
-        if len(unowned):
-            segments.append(Segment(unowned, _nulls(len(unowned))))
-        return segments
-
-    def _segment(
-        self, key: SchemaKey, data: Column, topic: str, rows: Numbers, is_null: np.ndarray, faults: RowFaults
-    ) -> list[Segment]:
-        reader = self._reader(key)
-        filled = rows[~is_null[rows]]
-        if isinstance(reader, NoSchema):
-            for row in filled.tolist():
-                faults.add(row, reader.reason, f"the {self._what} of topic {topic}: {reader.message}")
-            nulls = rows[is_null[rows]]
-            return [Segment(nulls, _nulls(len(nulls)))] if len(nulls) else []
-        good, found = reader.read(picked(data, filled), filled, faults)
-        kept = np.sort(np.concatenate([good, rows[is_null[rows]]]))
-        if not len(kept):
-            return []
-        return [Segment(kept, self._typed(reader, found, good, kept, picked(data, kept)))]
-
-    def _typed(
-        self, reader: SchemaReader, found: Any, good: Numbers, kept: Numbers, data: Column
-    ) -> ConvertedColumn:
-        """The values of the rows `kept`: what was `found` of the rows `good`, and nulls."""
-        nulls = data.lengths == NULL_LENGTH
-        copied = data if self._copies else None
-        if callable(found):
-            return TypedColumn(reader.schema, shown=found, data=copied, style=self._style)
-        if nulls.any():
-            places = np.where(nulls, 0, np.searchsorted(good, kept))
-            found = found.take(pa.array(places, mask=nulls))
-        if reader.wants_texts:
-            texts = column_of_arrow(found)
-            return TypedColumn(reader.schema, texts=texts, data=copied, style=self._style)
-        return TypedColumn(reader.schema, array=found, data=copied, style=self._style)
-
-    def _reader(self, key: SchemaKey) -> SchemaReader | NoSchema:
-        reader = self._readers.get(key)
-        if reader is not None and not isinstance(reader, NoSchema):
-            return reader
-        text = self._schemas.schema(key.id)
-        if isinstance(text, NoSchema):
-            return text
-        if reader is None:
-            reader = self._readers[key] = self._made(key, text)
-        return reader
-
-    def _made(self, key: SchemaKey, text: SchemaText) -> SchemaReader | NoSchema:
-        try:
-            return self._make(key, text)
-        except (SchemaError, InvalidSchema) as error:
-            # The words may quote the schema, of any length and in characters that no dead letter has.
-            why = printable(str(error), limit=_WORDS)
-            return NoSchema("schema_unsupported", f"the schema with the id {key} cannot be read: {why}")
-        except RecursionError:
-            return NoSchema(
-                "schema_unsupported", f"the schema with the id {key} cannot be read: it is nested too deep"
-            )
-        except Unframed as error:
-            return NoSchema("not_framed", str(error))
-        except NoColumns as error:
-            return NoSchema(
-                "schema_unsupported",
-                f"in the schema with the id {key} {error}, which the output has no columns "
-                f"for; change the type, or archive the bytes as they are with {self._what}.converter="
-                "org.apache.kafka.connect.converters.ByteArrayConverter",
-            )
-
-
-def _with_nulls(ids: Numbers, is_null: np.ndarray, last: int) -> Numbers:
-    """The ids, in which a null has the id of the nearest value before it, else after it, else `last`."""
-    if not is_null.any():
-        return ids
-    framed = np.flatnonzero(ids != NO_SCHEMA)
-    if not len(framed):
-        return np.where(is_null, last, ids)
-    before = np.maximum(np.searchsorted(framed, np.arange(len(ids)), side="right") - 1, 0)
-    return np.where(is_null, ids[framed[before]], ids)
-
-
-def _nulls(count: int) -> TypedColumn:
-    """Nulls of no schema."""
-    return TypedColumn(_NULLS, array=pa.nulls(count), texts=column_of([None] * count))

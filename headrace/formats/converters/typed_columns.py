@@ -33,6 +33,7 @@ from headrace.formats.converters.members import (
     reading_of_avro,
 )
 from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
+from headrace.model.errors import SourceUnavailable
 from headrace.options.choices import JsonFormat
 
 _DAY_MS: Final = 86_400_000
@@ -275,11 +276,23 @@ class RowFaults:
         self.found.setdefault(row, (reason, message))
 
 
+class RowsUnread(SourceUnavailable):
+    """From `row` on nothing can be read now; the message says why, and what helps. Those before it can."""
+
+    def __init__(self, message: str, *, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+
 class ColumnConverter(Protocol):
     """Understands keys or values."""
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
-        """All rows of the column but the faulty ones, each in one segment."""
+        """All rows of the column but the faulty ones, each in one segment.
+
+        Raises SourceUnavailable and AccessDenied of a schema registry, RowsUnread where those before it can
+        be read.
+        """
 
 
 def runs(

@@ -151,6 +151,7 @@ class Catalogue:
             expiry.listed(s3_object.id, is_known=known is not None)
             if known is not None:
                 unread.read()
+                states.leaving.met(s3_object.id)
                 if known.is_done and states.post_action is None:
                     continue  # which nearly all are: nothing more of its entry is looked at
                 entry = known.entry
@@ -372,6 +373,7 @@ class Catalogue:
             self._announced_again(pending, s3_object)
             return s3_object.id
         entry = self.states.ledger.get(s3_object.id)
+        self.states.leaving.met(s3_object.id)
         is_at = verdict_of(entry, s3_object, source, now.wall_ms)
         if is_at is LedgerVerdict.SETTLED or (is_at is LedgerVerdict.UNKNOWN and source is Source.RESTORE):
             effects.ignore("known" if entry is not None else "restored", s3_object.id)

@@ -13,30 +13,18 @@ from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 from headrace.model.clock import Instant
+from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey
 from headrace.model.objects import ListingPage, ObjectId
+from ingest.source.catalogue.absences import APART_MS, Absence, Pass, Place, fewer, place_after, since
 from ingest.source.catalogue.ledger_view import KnownEntry, Overlay, last_below, place_before
 
-APART_MS: Final = 3_600_000
 DOUBTED_MS: Final = 24 * APART_MS
 # Of the ledger, in one turn of the thread that decides: some 20 ms.
 IN_A_TURN: Final = 5_000
 # What a range costs in a turn, however few entries are in it.
 _RANGE_COST: Final = 20
-# 600 bytes each, where one is listed, one is not, and so forth.
-MOST_RANGES: Final = 50_000
 # Of them in the ledger, in a record which has other things in it.
 _NOTED_BYTES: Final = 100_000
-
-Place = tuple[str, str]
-"""Key and ETag: the ledger's order within a bucket."""
-
-
-class Absence(NamedTuple):
-    """Entries from `begin` to `end` (exclusive) that no full listing since `since_ms` has shown."""
-
-    begin: Place
-    end: Place
-    since_ms: int
 
 
 class Notes(NamedTuple):
@@ -54,6 +42,35 @@ class Step(NamedTuple):
 
     expired: Sequence[KnownEntry] = ()
     warnings: tuple[str, ...] = ()
+
+
+class Leaving:
+    """Entries whose tombstones are under way, for as long as the ledger is away, or some milliseconds.
+
+    What is met meanwhile counts as known, and would be read again after that: it gets its entry back.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[ObjectId, tuple[KnownEntry, Mapping[SplitKey, LedgerEntry]]] = {}
+        self._met: set[ObjectId] = set()
+
+    def begin(self, known: KnownEntry, splits: Mapping[SplitKey, LedgerEntry]) -> None:
+        """Tombstones of an entry, and of those of its splits, are to be written."""
+        self._entries[known.id] = known, splits
+
+    def met(self, object_id: ObjectId) -> None:
+        """An object with an entry is shown by a listing, or announced."""
+        if object_id in self._entries:
+            self._met.add(object_id)
+
+    def end(self, object_id: ObjectId) -> list[tuple[LedgerKey, LedgerEntry]]:
+        """Its tombstones are written: what is to be written again."""
+        known, splits = self._entries.pop(object_id, (None, {}))
+        if object_id not in self._met:
+            return []
+        self._met.remove(object_id)
+        assert known is not None, "only what leaves is met"
+        return [*splits.items(), (object_id, known.entry)]
 
 
 class Expiry:
@@ -94,7 +111,7 @@ class Expiry:
         self._position: str | None = None
         self._begun = Instant(0, 0)
         self._page_ms = 0
-        self._pass = _Pass(("", ""), None)
+        self._pass = Pass(("", ""), None)
 
     # What a listing shows
 
@@ -105,7 +122,7 @@ class Expiry:
             self._is_counting = page.is_full
             after = page.after_key
             is_expired = self._is_expired if self._is_note_due else None
-            self._pass = _Pass((self.prefix, "") if after is None else (after, last_below("")), is_expired)
+            self._pass = Pass((self.prefix, "") if after is None else (after, last_below("")), is_expired)
         elif page.after_key != self._position:
             self._is_counting = False
         self._position = page.through_key
@@ -267,9 +284,12 @@ class Expiry:
     def _is_absent(self, known: KnownEntry, since_ms: int) -> bool:
         """Whether the newest full listing, too, has it in a range of this time, or an earlier one.
 
-        It may be newer than that which called for stock to be taken.
+        It may be newer than that which called for stock to be taken, and one that has not come to its end has
+        shown something already.
         """
         place = known.key, known.etag
+        if self._pass.has_shown(place):
+            return False
         number = bisect_right(self._absences, place, key=attrgetter("begin")) - 1
         return (
             number >= 0 and place < self._absences[number].end and self._absences[number].since_ms <= since_ms
@@ -297,7 +317,7 @@ class Expiry:
             at: Place | None = begin
             while at is not None:
                 found = list(islice(self._between(at, end), IN_A_TURN))
-                at = _after((found[-1].key, found[-1].etag)) if len(found) == IN_A_TURN else None
+                at = place_after((found[-1].key, found[-1].etag)) if len(found) == IN_A_TURN else None
                 yield found
 
     def _between(self, begin: Place, end: Place) -> Iterator[KnownEntry]:
@@ -312,121 +332,3 @@ def _with_hourly(listed: Sequence[Instant], begun: Instant) -> list[Instant]:
     times = [*listed, begun] if is_apart else list(listed)
     old = sum(begun.steady_ms - one.steady_ms >= DOUBTED_MS for one in times)
     return times[max(0, old - 1) :]
-
-
-class _Pass:
-    """What one listing shows of the ledger: the ranges between listed entries that have others in them."""
-
-    def __init__(self, begin: Place, is_expired: Callable[[KnownEntry], bool] | None) -> None:
-        self.count = 0
-        self._is_expired = is_expired
-        self._may_expire: list[tuple[Place, Place]] = []
-        self._is_unread = False
-        self._begin = begin
-        self._last: Place | None = None
-        self._first_absent: Place | None = None
-        self._last_absent: Place = ("", "")
-        self._ranges: list[tuple[Place, Place]] = []
-
-    def listed(self, place: Place, *, is_known: bool) -> None:
-        self.count += is_known
-        if self._first_absent is not None:
-            self._end(place)
-            # Another content of the key may come before it in the merge, and after it in the ledger.
-            self._first_absent = self._last_absent if self._last_absent > place else None
-        # What has no entry yet may have one soon: it was shown.
-        self._last = place
-
-    def absent(self, known: KnownEntry) -> None:
-        self._last_absent = known.key, known.etag
-        if self._is_expired is not None and len(self._may_expire) < MOST_RANGES and self._is_expired(known):
-            self._may_expire.append((self._last_absent, _after(self._last_absent)))
-        if self._first_absent is None:
-            self._first_absent = self._last_absent
-
-    def skipped(self) -> None:
-        if self._first_absent is None:
-            self._first_absent = self._last_absent = self._open
-        self._is_unread = True
-
-    def ranges(self, end: Place) -> list[tuple[Place, Place]]:
-        if self._first_absent is not None:
-            self._end(end)
-        return self._ranges
-
-    def may_expire(self) -> list[tuple[Place, Place]]:
-        """Where there are absent entries that could leave, or were not read; where `is_expired` was given."""
-        found = list[tuple[Place, Place]]()
-        for begin, end in sorted(self._may_expire):
-            if not found or end > found[-1][1]:
-                found.append((begin, end))
-        return found
-
-    @property
-    def _open(self) -> Place:
-        return self._begin if self._last is None else _after(self._last)
-
-    def _end(self, end: Place) -> None:
-        is_met = self._first_absent is not None and self._first_absent < end
-        if is_met and self._open < end and len(self._ranges) < MOST_RANGES:
-            self._ranges.append((self._open, end))
-            if self._is_unread:
-                self._may_expire.append((self._open, end))
-        self._is_unread = False
-
-
-def _after(place: Place) -> Place:
-    """The place next to it."""
-    return place[0], f"{place[1]}\0"
-
-
-def since(
-    ranges: Iterable[tuple[Place, Place]], earlier: Sequence[Absence], begun_ms: int, oldest_ms: int
-) -> list[Absence]:
-    """What a listing that began then does not show, with the time since which none has shown it.
-
-    Those of a time before `oldest_ms`, when another began, get that time, so that they join again.
-    """
-    found: list[Absence] = []
-    first = 0
-    for begin, end in ranges:
-        at = begin
-        while first < len(earlier) and earlier[first].end <= begin:
-            first += 1
-        # By number: an iterator would pass all those before for each range.
-        for number in range(first, len(earlier)):
-            one = earlier[number]
-            if one.begin >= end:
-                break
-            _add(found, at, max(at, one.begin), begun_ms)
-            _add(found, max(at, one.begin), min(end, one.end), max(one.since_ms, oldest_ms))
-            at = min(end, one.end)
-        _add(found, at, end, begun_ms)
-    return found
-
-
-def fewer(absences: list[Absence], begun_ms: int) -> list[Absence]:
-    """These, where they are not too many; else ranges of more than an hour join, and the last are let go.
-
-    What is joined or let go leaves the ledger later, never sooner.
-    """
-    if len(absences) <= MOST_RANGES:
-        return absences
-    found: list[Absence] = []
-    for begin, end, since_ms in absences:
-        last = found[-1] if found else None
-        is_long = last is not None and begun_ms - max(last.since_ms, since_ms) >= APART_MS
-        if last is not None and is_long and last.end == begin:
-            found[-1] = Absence(last.begin, end, max(last.since_ms, since_ms))
-        else:
-            found.append(Absence(begin, end, since_ms))
-    return found[:MOST_RANGES]
-
-
-def _add(found: list[Absence], begin: Place, end: Place, since_ms: int) -> None:
-    if begin >= end:
-        return
-    if found and found[-1].end == begin and found[-1].since_ms == since_ms:
-        found[-1] = Absence(found[-1].begin, end, since_ms)
-    else:
-        found.append(Absence(begin, end, since_ms))

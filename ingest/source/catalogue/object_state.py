@@ -23,6 +23,7 @@ from ingest.source.catalogue.effects import (
     LedgerWrite,
     MessageTracker,
 )
+from ingest.source.catalogue.expiry import Leaving
 from ingest.source.catalogue.ledger_view import KnownEntry, LedgerView, Overlay
 from ingest.source.catalogue.listing_merge import ExclusionReason, ListedKeys, ObjectFilter
 from ingest.source.catalogue.object_commands import ObjectCommand
@@ -82,6 +83,7 @@ class ObjectStates:
         self.access = Access(filters, self._witnesses)
         self.unwritten: set[LedgerKey] = set()
         """Keys whose records were handed out in Effects and are not yet acknowledged."""
+        self.leaving = Leaving()
         self.has_unfinished = True
         """The ledger may hold unfinished objects that are not pending here, for want of room."""
         self.unfinished_after: ObjectId | None = None
@@ -153,7 +155,9 @@ class ObjectStates:
 
     def _youth_ms(self, s3_object: S3Object, now: Instant) -> int:
         """How much longer the object is to wait: never beyond its whole age from now, whatever clocks say."""
-        age_ms = max(0, now.wall_ms - latest_ms(s3_object))
+        # S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
+        latest_ms = s3_object.last_modified_ms + (999 if s3_object.last_modified_ms % 1000 == 0 else 0)
+        age_ms = max(0, now.wall_ms - latest_ms)
         return max(0, self.filters[s3_object.id.bucket].min_age_ms - age_ms)
 
     def add_unfinished(
@@ -211,8 +215,10 @@ class ObjectStates:
     def forget(self, known: KnownEntry, effects: EffectsBuilder) -> None:
         """Have an entry leave the ledger, with those of its splits, unless the object is at work again."""
         if self.table.find(known.id) is None and not self.is_held(known.id):
-            splits = () if known.entry.cuts is None else self.ledger.splits(known.id)
-            for key in (*splits, known.id):
+            splits = self.ledger.splits(known.id) if known.entry.cuts is not None else {}
+            self.leaving.begin(known, splits)
+            keys: list[LedgerKey] = [*splits, known.id]
+            for key in keys:
                 self.write(key, None, effects)
 
     def propose(self, pending: PendingObject, entry: LedgerEntry, effects: EffectsBuilder) -> None:
@@ -336,7 +342,10 @@ class ObjectStates:
         now: Instant,
         effects: EffectsBuilder,
     ) -> None:
+        kept = self.leaving.end(object_id) if entry is None else []
         if pending is None:
+            for key, one in kept:
+                self.write(key, one, effects)
             if entry is not None and not entry.is_settled:
                 self.add_unfinished(object_id, entry, now, effects)
         else:
@@ -439,12 +448,3 @@ def entry_for(
         action=None,
         is_kept=pending.is_kept,
     )
-
-
-def latest_ms(s3_object: S3Object) -> int:
-    """The latest moment at which it may have been written, in epoch milliseconds.
-
-    S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
-    """
-    is_cut = s3_object.last_modified_ms % 1000 == 0
-    return s3_object.last_modified_ms + (999 if is_cut else 0)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from headrace.kafka.cache_files import CacheDirectory
+from headrace.kafka.cache_files import CacheDirectory, LastRead, collect_rows
 from headrace.kafka.kafka_errors import LedgerEndHidden
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_follower import Applied, Follower, read_uncommitted
@@ -29,10 +29,15 @@ class Reading:
     """A follower with its cache, in memory."""
 
     def __init__(
-        self, ingester: Ingester, properties: Mapping[str, Any] = MappingProxyType({}), *, start: int = 0
+        self,
+        ingester: Ingester,
+        properties: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        start: int = 0,
+        cache: LedgerCache | None = None,
     ) -> None:
         self.applied: list[Applied] = []
-        self.cache = LedgerCache(CacheDirectory(path=None, is_shared=False), ANY)
+        self.cache = cache or LedgerCache(CacheDirectory(path=None, is_shared=False), ANY)
         self.follower = Follower(
             {**ingester.clients.consumer, **properties},
             self.cache,
@@ -116,6 +121,34 @@ def test_the_end_lies_beyond_markers_and_aborted_records(ingester: Ingester, rea
     reading.follower.wait_for(end, 60)
     assert reading.follower.position == end
     assert [known.id for known in reading.cache.scan("bucket")] == [object_id(1)]
+    assert reading.cache.last_read == LastRead(epoch=0, end=end)
+    # What has it next is held against the ledger up to there, and reads on.
+    reading.follower.close()
+    later = Reading(ingester, cache=reading.cache)
+    try:
+        ingester.checkpoint(ingester.slot(1), metadata, object_id(3))
+        until_sync(lambda: reading.cache.get(object_id(3)) == DONE, seconds=60)
+        assert [one.key for one in later.applied] == []
+    finally:
+        later.follower.close()
+
+
+def test_a_position_after_lost_markers_is_not_where_it_has_read_to(ingester: Ingester) -> None:
+    """Else what is written in their place would count as read, by who waits for it and by slots in the open.
+
+    Mutation tried: the cache's position, and nothing is waited for.
+    """
+    metadata = ingester.lead().metadata()
+    ingester.checkpoint(ingester.slot(0), metadata, object_id(1))
+    cache = LedgerCache(CacheDirectory(path=None, is_shared=False), ANY)
+    with closing(Reading(ingester, cache=cache)) as first:
+        first.follower.wait_for(2, 60)
+        first.follower.close()
+        # As a version had it that knew no epoch of markers, before brokers lost them.
+        cache.apply(collect_rows([]), 50, last_read=LastRead(epoch=0, end=1))
+        with closing(Reading(ingester, cache=cache)) as reading:
+            reading.follower.wait_for_visible_end(60)
+            assert reading.follower.position == true_end(ingester) == 2
 
 
 def test_an_open_transaction_hides_commits_that_have_happened(ingester: Ingester, reading: Reading) -> None:

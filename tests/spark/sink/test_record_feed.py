@@ -1,186 +1,38 @@
 """Records that cannot be written at the moment, and records at which our own code fails."""
 
-import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import wait
-from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock, PropertyMock
 
 import pytest
 
-from headrace.conversion.sink_records import SinkRecords
-from headrace.formats.converted_records import Conversion
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer import SlotRevoked
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.model.columns import KafkaRecords, column_of
+from headrace.model.columns import column_of
 from headrace.model.errors import SourceUnavailable
-from headrace.model.sink_entries import NO_EPOCH, TopicPartition, encode_sink_entry
-from headrace.model.sink_protocol import PartitionGrant
-from spark.sink.bad_records import DeadLetters
-from spark.sink.partition_work import PartitionWork
-from spark.sink.record_feed import RecordFeed, make_room, safely
+from headrace.model.sink_entries import NO_EPOCH, encode_sink_entry
+from spark.sink.record_feed import make_room, safely
 from spark.sink.slot_uploads import SlotUploads
 from spark.task.driver_connection import DriverConnection
-from tests.headrace.vendors.archive import Record
+from tests.spark.sink.fed_slots import P0, P1, FedSlot, fed_slots, records
 from tests.support.glue_server import served
-from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records
+from tests.support.sink_archives import NOON_MS
 from tests.support.until import until_sync
-
-P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@dataclass
-class _Reader:
-    """Which partitions give no records."""
-
-    paused: set[TopicPartition] = field(default_factory=set)
-    assigned: tuple[dict[TopicPartition, int], dict[TopicPartition, int]] = ({}, {})
-
-    def assign(
-        self, starts: Mapping[TopicPartition, int], leader_epochs: Mapping[TopicPartition, int] | None = None
-    ) -> None:
-        self.paused.clear()
-        self.assigned = dict(starts), dict(leader_epochs or {})
-
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        self.paused.update(partitions)
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        self.paused.difference_update(partitions)
-
-
-@dataclass
-class _Converter:
-    """Fails as a test says for records at some offsets."""
-
-    real: SinkRecords
-    fails: Callable[[set[int]], None]
-
-    def convert(self, records: KafkaRecords) -> Conversion:
-        self.fails(set(records.offsets.tolist()))
-        return self.real.convert(records)
-
-    def bounded(self, records: KafkaRecords) -> Iterator[KafkaRecords]:
-        return self.real.bounded(records)
-
-
-class _Slot:
-    """The partitions of a slot, without Kafka: what they have read, and what is in the bucket."""
-
-    def __init__(
-        self,
-        made: DrivenTools,
-        fails: Callable[[set[int]], None],
-        *partitions: int,
-        limit_of: Callable[[str], int | None] | None = None,
-    ) -> None:
-        self.s3 = made.s3
-        tools = made.tools.for_topic("t")
-        self._uploads = tools.uploads
-        tools = replace(tools, converter=_Converter(tools.converter, fails))
-        if limit_of is not None:
-            errors = tools.settings.errors
-            letters = DeadLetters("archive", 0, errors, max_bytes=1_000_000, limit_of=limit_of)
-            tools = replace(tools, dead_letters=letters)
-        self.works = {
-            TopicPartition("t", number): PartitionWork(
-                PartitionGrant(topic="t", partition=number, topic_id="id", offset=0), tools
-            )
-            for number in partitions
-        }
-        self.reader = _Reader()
-        self.now = 0.0
-        self.between = 0
-        self.feed = RecordFeed(self.works, self.reader, between=self._note_between, now=lambda: self.now)
-        self.letters: list[bytes | None] = []
-
-    def _note_between(self) -> None:
-        self.between += 1
-
-    def read(self, *records: KafkaRecords) -> None:
-        for one in records:
-            self.feed.add(one, NOON_MS)
-
-    def read_again(self, records: KafkaRecords) -> int:
-        """Read from the checkpoint until nothing fails; how often that took."""
-        work = self.works[P0]
-        for times in range(40):
-            self.read(records)
-            if work.failure() is None:
-                return times
-            assert work.transaction(NOON_MS) is None
-            work.abandon()
-        raise AssertionError(work.failure())
-
-    def close(self) -> list[int]:
-        """Close and complete all; the offsets in visible objects."""
-        for work in self.works.values():
-            safely(work, work.objects.close_all)
-        until_sync(self._commit, what="everything is committed")
-        rows = [line for one in self.s3.objects.values() for line in one.body.splitlines()]
-        return sorted(json.loads(row)["offset"] for row in rows)
-
-    def _commit(self) -> bool:
-        for work in self.works.values():
-            commit = work.transaction(NOON_MS)
-            if commit is not None:
-                work.committed(commit)
-                self.letters += [letter.value for letter in commit.dead_letters]
-                wait([self._uploads.complete(one) for one in commit.objects])
-        return not any(work.objects.closed for work in self.works.values())
 
 
 @pytest.fixture
-def slot(tmp_path: Path) -> Iterator[Callable[..., _Slot]]:
-    """Slots of a sink that writes offsets and values as JSON Lines."""
-    with ExitStack() as closing:
-
-        def made(
-            fails: Callable[[set[int]], None],
-            *partitions: int,
-            limit_of: Callable[[str], int | None] | None = None,
-            **options: Any,
-        ) -> _Slot:
-            config = {
-                "bucket": "bucket",
-                "aws.s3.bucket.name": "bucket",
-                "topics": "t",
-                "output.fields": "value,offset",
-                "file.compression.type": "none",
-                "rotate.records": "1000000",
-                **options,
-            }
-            tools = DrivenTools(config, tmp_path)
-            closing.callback(tools.close)
-            return _Slot(tools, fails, *(partitions or (0,)), limit_of=limit_of)
-
+def slot(tmp_path: Path) -> Iterator[Callable[..., FedSlot]]:
+    """See `fed_slots`."""
+    with fed_slots(tmp_path) as made:
         yield made
 
 
-def _records(begin: int, end: int, partition: int = 0) -> KafkaRecords:
-    return kafka_records(
-        [
-            Record(
-                topic="t",
-                partition=partition,
-                offset=offset,
-                timestamp=NOON_MS,
-                key=None,
-                value=b"%d" % offset,
-                headers=(),
-            )
-            for offset in range(begin, end)
-        ]
-    )
-
-
-def test_a_registry_that_is_away_for_a_moment_leaves_open_objects_alone(slot: Callable[..., _Slot]) -> None:
+def test_a_registry_that_is_away_for_a_moment_leaves_open_objects_alone(slot: Callable[..., FedSlot]) -> None:
     """What was read before stays in its objects; only what needs the registry waits, and is not lost."""
     away = False
 
@@ -189,12 +41,12 @@ def test_a_registry_that_is_away_for_a_moment_leaves_open_objects_alone(slot: Ca
             raise SourceUnavailable("The schema registry cannot be reached.")
 
     one = slot(fails, 0, 1)
-    one.read(_records(0, 100), _records(0, 50, 1))
+    one.read(records(0, 100), records(0, 50, 1))
     (opened,) = one.works[P0].objects.uncommitted()
     away = True
-    one.read(_records(100, 150), _records(50, 100, 1))
+    one.read(records(100, 150), records(50, 100, 1))
     # What was fetched before it was paused.
-    one.read(_records(150, 160))
+    one.read(records(150, 160))
     assert one.reader.paused == {P0}
     assert [each.id for each in one.works[P0].objects.uncommitted()] == [opened.id]
     assert one.works[P0].position == 100
@@ -214,7 +66,9 @@ def test_a_registry_that_is_away_for_a_moment_leaves_open_objects_alone(slot: Ca
 
 
 @pytest.mark.parametrize("bad", [{0}, {77}, {999}, {3, 4, 500, 998}])
-def test_records_at_which_our_own_code_fails_are_set_apart(slot: Callable[..., _Slot], bad: set[int]) -> None:
+def test_records_at_which_our_own_code_fails_are_set_apart(
+    slot: Callable[..., FedSlot], bad: set[int]
+) -> None:
     """They become dead letters with what is known; all others are archived once, and no slot dies."""
 
     def fails(offsets: set[int]) -> None:
@@ -222,14 +76,14 @@ def test_records_at_which_our_own_code_fails_are_set_apart(slot: Callable[..., _
             raise TypeError("the content of a record")
 
     one = slot(fails, **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
-    times = one.read_again(_records(0, 1000))
+    times = one.read_again(records(0, 1000))
     assert times <= 5 * len(bad)
     assert one.close() == sorted(set(range(1000)) - bad)
     assert sorted(map(int, filter(None, one.letters))) == sorted(bad)
 
 
 @pytest.mark.parametrize("bad", [set(), {5}])
-def test_values_that_inflate_are_written_a_few_at_a_time(slot: Callable[..., _Slot], bad: set[int]) -> None:
+def test_values_that_inflate_are_written_a_few_at_a_time(slot: Callable[..., FedSlot], bad: set[int]) -> None:
     """Each record once; one that inflates beyond what a record may have is a bad record by itself."""
     read: list[int] = []
 
@@ -252,7 +106,7 @@ def test_values_that_inflate_are_written_a_few_at_a_time(slot: Callable[..., _Sl
                 "aws.secret.access.key": "shh",
             },
         )
-        one.read(replace(_records(0, 20), values=column_of(values)))
+        one.read(replace(records(0, 20), values=column_of(values)))
     assert one.works[P0].failure() is None
     assert one.works[P0].position == 20
     assert one.close() == sorted(set(range(20)) - bad)
@@ -284,7 +138,7 @@ def test_between_pieces_memory_is_brought_within_its_bound(
     assert done == ["balance", *["wait"] * waits]
 
 
-def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., _Slot]) -> None:
+def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., FedSlot]) -> None:
     """What lies before it is archived, and the sentence has no content."""
 
     def fails(offsets: set[int]) -> None:
@@ -292,7 +146,7 @@ def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., _Slot])
             raise TypeError("the content of a record")
 
     one = slot(fails)
-    one.read_again(_records(0, 1000))
+    one.read_again(records(0, 1000))
     stop = one.works[P0].stop
     assert stop is not None
     assert (stop.offset, stop.reason) == (77, "processing_failed")
@@ -301,7 +155,9 @@ def test_without_tolerance_the_partition_stops_at_it(slot: Callable[..., _Slot])
     assert one.close() == list(range(77))
 
 
-def test_a_dead_letter_topic_that_has_become_a_ledger_stops_the_partition(slot: Callable[..., _Slot]) -> None:
+def test_a_dead_letter_topic_that_has_become_a_ledger_stops_the_partition(
+    slot: Callable[..., FedSlot],
+) -> None:
     """Nothing is written into it, what is before the bad record is archived, and the fix names its option."""
     is_ledger = False
 
@@ -315,10 +171,10 @@ def test_a_dead_letter_topic_that_has_become_a_ledger_stops_the_partition(slot: 
     lookup = SimpleNamespace(get=described)
     options = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"}
     one = slot(fails, limit_of=TopicLimits(lookup).of_dead_letters, **options)
-    one.read_again(_records(0, 50))
+    one.read_again(records(0, 50))
     assert one.close() == sorted(set(range(50)) - {20})
     is_ledger = True
-    one.read_again(_records(50, 100))
+    one.read_again(records(50, 100))
 
     stop = one.works[P0].stop
     assert stop is not None
@@ -328,7 +184,7 @@ def test_a_dead_letter_topic_that_has_become_a_ledger_stops_the_partition(slot: 
     assert one.letters == [b"20"]
 
 
-def test_what_is_no_records_fault_is_not_laid_on_one(slot: Callable[..., _Slot]) -> None:
+def test_what_is_no_records_fault_is_not_laid_on_one(slot: Callable[..., FedSlot]) -> None:
     """A disk that is full would make a dead letter of each record."""
 
     def fails(_offsets: set[int]) -> None:
@@ -336,11 +192,11 @@ def test_what_is_no_records_fault_is_not_laid_on_one(slot: Callable[..., _Slot])
 
     one = slot(fails)
     with pytest.raises(OSError, match="no space"):
-        one.read(_records(0, 10))
+        one.read(records(0, 10))
     assert one.works[P0].failure() is None
 
 
-def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., _Slot]) -> None:
+def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., FedSlot]) -> None:
     """The partition is read again, and where that repeats it stops at where it would begin."""
 
     def fails(_offsets: set[int]) -> None:
@@ -348,11 +204,11 @@ def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., _S
 
     one = slot(fails)
     work = one.works[P0]
-    one.read(_records(0, 10))
+    one.read(records(0, 10))
     safely(work, lambda: 1 // 0)
     assert work.isolation.is_at_no_record
     assert "ZeroDivisionError at test_record_feed.py" in (work.failure() or "")
-    one.read(_records(10, 20))
+    one.read(records(10, 20))
     work.read_to(20, NO_EPOCH)
     assert (work.position, work.transaction(NOON_MS)) == (10, None)
     work.give_up("it cannot be closed")
@@ -361,7 +217,7 @@ def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., _S
     assert (work.position, work.stop.offset, work.is_at_stop, work.failure()) == (0, 0, True, None)
 
 
-def test_a_dead_letter_that_no_topic_takes_stops_its_partition(slot: Callable[..., _Slot]) -> None:
+def test_a_dead_letter_that_no_topic_takes_stops_its_partition(slot: Callable[..., FedSlot]) -> None:
     """At its record, with what lies before archived: a slot that repeats the transaction holds all others."""
 
     def fails(offsets: set[int]) -> None:
@@ -369,19 +225,19 @@ def test_a_dead_letter_that_no_topic_takes_stops_its_partition(slot: Callable[..
             raise TypeError
 
     one = slot(fails, **{"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"})
-    one.read_again(_records(0, 10))
+    one.read_again(records(0, 10))
     work = one.works[P0]
     work.stop_at_dead_letter("The dead letter topic 'dead' takes no dead letter.")
     work.abandon()
     assert work.stop is not None
     assert (work.stop.offset, work.stop.reason) == (7, "dead_letter_refused")
-    one.read(_records(0, 10))
+    one.read(records(0, 10))
     assert work.is_at_stop
     assert one.close() == list(range(7))
     assert one.letters == []
 
 
-def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Callable[..., _Slot]) -> None:
+def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Callable[..., FedSlot]) -> None:
     """The checkpoint lists them until the offset has passed: it has to fit into one record of the ledger."""
 
     def fails(_offsets: set[int]) -> None:
@@ -397,9 +253,9 @@ def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Ca
         },
     )
     work, largest = one.works[P0], 0
-    one.read(_records(0, 1))
+    one.read(records(0, 1))
     for begin in range(1, 70_001, 10_000):
-        bad = _records(begin, begin + 10_000)
+        bad = records(begin, begin + 10_000)
         one.read(replace(bad, values=column_of([b"{"] * len(bad))))
         work.objects.close_due(NOON_MS)
         largest = max(largest, len(encode_sink_entry(work._offsets.commit().checkpoint)))
@@ -410,7 +266,7 @@ def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Ca
 
 
 def test_a_flood_of_bad_records_waits_while_s3_has_not_what_holds_them_back(
-    slot: Callable[..., _Slot],
+    slot: Callable[..., FedSlot],
 ) -> None:
     """Else the checkpoint outgrew the ledger's records, which counted as a dead letter that is refused."""
     one = slot(
@@ -424,9 +280,9 @@ def test_a_flood_of_bad_records_waits_while_s3_has_not_what_holds_them_back(
     )
     work = one.works[P0]
     with one.s3.silent():
-        one.read(_records(0, 1))
+        one.read(records(0, 1))
         for begin in range(1, 100_001, 10_000):
-            bad = _records(begin, begin + 10_000)
+            bad = records(begin, begin + 10_000)
             if P0 not in one.reader.paused:
                 one.read(replace(bad, values=column_of([b"{"] * len(bad))))
             one.feed.retry(NOON_MS)

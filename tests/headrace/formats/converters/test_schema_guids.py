@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,15 +12,18 @@ from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converters.framing import ConfluentFraming
 from headrace.formats.converters.registry_schemas import (
     ConfluentStore,
+    GlueStore,
     NoSchema,
     RegistrySchemas,
     SchemaKind,
     SchemaText,
 )
-from headrace.formats.converters.typed_columns import RowFaults
+from headrace.formats.converters.typed_columns import RowFaults, RowsUnread
 from headrace.model.columns import column_of
 from headrace.model.errors import SourceUnavailable
-from headrace.options.sink_settings import OutputFormat
+from headrace.options.schema_settings import GlueSettings, RegistrySettings
+from headrace.options.secret import Secret
+from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import Answers, avro, http_registry
 
@@ -109,8 +113,7 @@ def test_such_a_record_is_a_bad_one() -> None:
         _TYPES: (200, ["AVRO"]),
     }
     with http_registry(answers) as (one, _):
-        converter = RecordConverter(converters(avro(one)), output(OutputFormat.PARQUET))
-        found = converter.convert(fetched([good, junk, good]))
+        found = _parquet(one).convert(fetched([good, junk, good]))
 
     assert [(fault.offset, fault.reason) for fault in found.faults] == [(1, "schema_unknown")]
     assert sum(len(run.value.arrow()) for run in found.runs) == 2
@@ -120,23 +123,64 @@ def _at(times: list[float]) -> Callable[[], float]:
     return lambda: times[0]
 
 
-def test_a_registry_is_asked_for_some_unknown_uuids_at_a_time() -> None:
-    """Values that begin with a one have each their own, and a question for each would take minutes."""
+def test_a_registry_is_asked_for_some_unknown_ids_at_a_time() -> None:
+    """Values that begin with a one have each their own; a good one among them waits, and is not judged."""
     now = [0.0]
     guids = _guids(350)
-    with http_registry({_BY_GUID: _STRING}) as (one, asked):
+    answers: dict[str, tuple[int, Any]] = {_BY_GUID: _STRING}
+    with http_registry(answers) as (one, asked):
         store = ConfluentStore(one, SchemaKind.AVRO, _at(now))
         assert isinstance(store.schema(_GUID), SchemaText)
         messages = _reasons(store, guids[:150])
-        assert (len(messages), len(asked)) == (150, 101)
-        assert "was not asked" in messages[-1]
+        assert (len(messages), len(asked)) == (100, 101)
         assert "has no schema with the id" in messages[99]
-        now[0] = 29.0
-        _reasons(store, guids[150:200])
-        assert len(asked) == 101
-        now[0] = 31.0
-        assert "has no schema with the id" in _reasons(store, guids[150:151])[0]
-        assert isinstance(store.schema(_GUID), SchemaText)
+        answers[f"/schemas/guids/{guids[300]}"] = _STRING
+        assert store.schema(guids[300]) is None
+        assert store.schema(7) is None
+        now[0] = 1.0
+        assert isinstance(store.schema(guids[300]), SchemaText)
+        assert len(_reasons(store, guids[100:150])) == 20
+        assert len(asked) == 122
+
+
+def test_a_registry_that_is_far_away_is_asked_for_few_seconds_in_a_row() -> None:
+    """A slot that is silent for long is given up, and its next task would come no further."""
+    asked: list[str] = []
+    settings = GlueSettings(region="eu-west-1", endpoint=None, login=Secret("{}"))
+    store = GlueStore(settings, SchemaKind.AVRO, lambda _: asked.append, clock=lambda: 0.4 * len(asked))
+    in_a_row = sum(1 for _ in takewhile(lambda found: found is not None, map(store.schema, _guids(100))))
+
+    assert 5 <= in_a_row <= 20
+    assert len(asked) == in_a_row
+
+
+def _parquet(registry: RegistrySettings) -> RecordConverter:
+    return RecordConverter(converters(avro(registry)), output(OutputFormat.PARQUET))
+
+
+def test_rows_before_one_that_is_not_asked_for_can_be_read() -> None:
+    """Of the same conversion: what the registry has said of them is remembered."""
+    junk = [b"\x01" + each.bytes + b"x" for each in _guids(150)]
+    with http_registry({}) as (one, asked):
+        converter = _parquet(one)
+        with pytest.raises(RowsUnread, match=r"value\.converter") as raised:
+            converter.convert(fetched(junk))
+        row = raised.value.row
+        found = converter.convert(fetched(junk[:row]))
+
+    assert 100 <= row < 150
+    assert len(found.faults) == row == len(asked)
+
+
+@pytest.mark.parametrize("kind", [ConverterKind.AVRO, ConverterKind.JSON_SCHEMA])
+def test_texts_wait_as_columns_do(kind: ConverterKind) -> None:
+    """JSON Schema's are not looked into, and are those of the registry all the same."""
+    junk = [b"\x01" + each.bytes + b"{}" for each in _guids(150)]
+    with http_registry({}) as (one, _):
+        read_by = ConverterSettings(kind=kind, registry=one)
+        converter = RecordConverter(converters(read_by), output(OutputFormat.JSONL))
+        with pytest.raises(RowsUnread):
+            converter.convert(fetched(junk))
 
 
 def test_a_registry_that_was_replaced_is_asked_again() -> None:
@@ -158,7 +202,7 @@ class _Store:
     def __init__(self) -> None:
         self.asked: list[int | UUID] = []
 
-    def schema(self, id_: int | UUID) -> SchemaText | NoSchema:
+    def schema(self, id_: int | UUID) -> SchemaText | NoSchema | None:
         self.asked.append(id_)
         is_known = isinstance(id_, int) and id_ < 10
         return SchemaText('"string"') if is_known else NoSchema("schema_unknown", "none")

@@ -7,8 +7,9 @@ from typing import Any, Final
 import pytest
 
 from headrace.formats.connect import InvalidSchema
+from headrace.formats.converters.framed_converter import FramedConverter
 from headrace.formats.converters.framing import ConfluentFraming
-from headrace.formats.converters.registry_schemas import FramedConverter, RegistrySchemas, SchemaText
+from headrace.formats.converters.registry_schemas import RegistrySchemas, SchemaText
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.formats.records.protobuf_schemas import ProtobufSchema, Run
 from headrace.model.columns import column_of

@@ -6,8 +6,8 @@ import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ListingPage, ObjectId, S3Object
+from ingest.source.catalogue.absences import APART_MS
 from ingest.source.catalogue.expiry import (
-    APART_MS,
     DOUBTED_MS,
     IN_A_TURN,
     Expiry,

@@ -1,0 +1,79 @@
+"""Records whose schemas a registry is asked for later, as it had none for many before."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.formats.converters.typed_columns import RowsUnread
+from headrace.model.columns import column_of
+from tests.spark.sink.fed_slots import P0, P1, FedSlot, fed_slots, records
+from tests.support.sink_archives import NOON_MS
+
+
+@pytest.fixture
+def slot(tmp_path: Path) -> Iterator[Callable[..., FedSlot]]:
+    """See `fed_slots`."""
+    with fed_slots(tmp_path) as made:
+        yield made
+
+
+class _Registry:
+    """Is asked for some records of t-0 at a time, each of which has a schema of its own."""
+
+    def __init__(self, at_a_time: int) -> None:
+        self.known: set[int] = set()
+        self.left = self._at_a_time = at_a_time
+
+    def read(self, offsets: set[int]) -> None:
+        for row, offset in enumerate(sorted(offsets)):
+            if offset not in self.known:
+                if not self.left:
+                    raise RowsUnread("It is asked for soon.", row=row)
+                self.left -= 1
+                self.known.add(offset)
+
+    def later(self) -> None:
+        self.left = self._at_a_time
+
+
+def test_what_is_before_a_schema_that_is_asked_for_later_is_written(slot: Callable[..., FedSlot]) -> None:
+    """Else a fetch of which each value has an id of its own would never be read to its end."""
+    registry = _Registry(30)
+    one = slot(registry.read)
+    one.read(records(0, 100))
+    positions = [one.works[P0].position]
+    while positions[-1] < 100:
+        registry.later()
+        one.now += 1.0
+        one.feed.retry(NOON_MS)
+        positions.append(one.works[P0].position)
+    assert positions == [30, 60, 90, 100]
+    assert (one.reader.paused, one.feed.problems()) == (set(), {})
+    assert one.close() == list(range(100))
+
+
+def test_no_partition_waits_for_another_that_is_full_of_such_schemas(slot: Callable[..., FedSlot]) -> None:
+    """Each has its turn, as a slot asks the registry for all."""
+    registry = _Registry(5)
+    one = slot(registry.read, 0, 1)
+    one.read(records(0, 100), records(200, 201, 1))
+    assert one.works[P1].position == 200
+    for _ in range(2):
+        registry.later()
+        one.now += 1.0
+        one.feed.retry(NOON_MS)
+    assert one.works[P1].position == 201
+    assert one.works[P0].position < 100
+
+
+def test_a_partition_stops_at_a_bad_record_before_such_a_schema(slot: Callable[..., FedSlot]) -> None:
+    """Nothing after it is to be read: it does not wait."""
+    registry = _Registry(5)
+    one = slot(registry.read, **{"value.converter": "org.apache.kafka.connect.storage.StringConverter"})
+    one.read(replace(records(0, 10), values=column_of([b"ok", b"\xff", *[b"ok"] * 8])))
+    stop = one.works[P0].stop
+    assert stop is not None
+    assert (stop.offset, one.works[P0].position) == (1, 1)
+    assert not one.feed.is_waiting(P0)
