@@ -56,6 +56,14 @@ class S3Object:
         """True when a GET needs a restore first; GLACIER_IR is read like any other class."""
         return self.storage_class in _ARCHIVES
 
+    @property
+    def latest_ms(self) -> int:
+        """The latest moment at which it may have been written, in epoch milliseconds.
+
+        S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
+        """
+        return self.last_modified_ms + (999 if self.last_modified_ms % 1000 == 0 else 0)
+
 
 @fast_pickle
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from typing import Final
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
 from ingest.source.catalogue.effects import HeadRequest
-from ingest.source.catalogue.object_state import latest_ms
 from ingest.source.catalogue.pending import sequencer_rank
 from ingest.source.notification import EventKind, ObjectEvent
 
@@ -51,7 +50,7 @@ def is_newer(announced: S3Object, known: S3Object | LedgerEntry) -> bool:
     sequencer = known.sequencer if isinstance(known, S3Object) else None
     if sequencer is not None and announced.sequencer is not None:
         return sequencer_rank(announced.sequencer) > sequencer_rank(sequencer)
-    return latest_ms(announced) > known.last_modified_ms
+    return announced.latest_ms > known.last_modified_ms
 
 
 def verdict_of(entry: LedgerEntry | None, s3_object: S3Object, source: Source, now_ms: int) -> LedgerVerdict:

@@ -155,9 +155,7 @@ class ObjectStates:
 
     def _youth_ms(self, s3_object: S3Object, now: Instant) -> int:
         """How much longer the object is to wait: never beyond its whole age from now, whatever clocks say."""
-        # S3 cuts LastModified to whole seconds in listings and in HEAD; only events know more.
-        latest_ms = s3_object.last_modified_ms + (999 if s3_object.last_modified_ms % 1000 == 0 else 0)
-        age_ms = max(0, now.wall_ms - latest_ms)
+        age_ms = max(0, now.wall_ms - s3_object.latest_ms)
         return max(0, self.filters[s3_object.id.bucket].min_age_ms - age_ms)
 
     def add_unfinished(
