@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import arrow_binary, column_of_arrow, lines_side_by_side, octets_at
+from headrace.formats.arrow import arrow_binary, column_of_arrow, lines_side_by_side, octets_at, struct_fields
 from headrace.formats.encodings import from_base64
 from headrace.formats.json_batches import json_texts
 from headrace.formats.record_columns import Faults, RowUnfit, ToJson
@@ -433,12 +433,11 @@ def _entries(array: Any) -> Any:
 
 def _of_struct(array: Any, form: Form, to_json: ToJson, faults: Faults) -> list[Headers]:
     found: list[list[tuple[str, bytes | None]]] = [[] for _ in range(len(array))]
-    for index in range(array.type.num_fields):
-        name = array.type.field(index).name
-        column = as_column(pc.struct_field(array, [index]), form, to_json, "header", faults)
+    for field, values in zip(array.type, struct_fields(array), strict=True):
+        column = as_column(values, form, to_json, "header", faults)
         for row in range(len(array)):
             if (value := column.get(row)) is not None:
-                found[row].append((name, value))
+                found[row].append((field.name, value))
     return [tuple(headers) for headers in found]
 
 

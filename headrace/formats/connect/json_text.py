@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets
+from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets, struct_fields
 from headrace.formats.connect.jackson import jackson_string, jackson_text, java_double, java_float, quoted
 from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.schema import (
@@ -113,10 +113,11 @@ def _octets(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
 
 
 def _struct(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
+    members = struct_fields(array)[: len(schema.fields)]
     pieces: Pieces = ["{"]
-    for index, each in enumerate(schema.fields):
+    for index, (each, values) in enumerate(zip(schema.fields, members, strict=True)):
         pieces.append(f"{',' if index else ''}{jackson_string(each.name, style.astral)}:")
-        pieces += _pieces(pc.struct_field(array, [index]), each.schema, style)
+        pieces += _pieces(values, each.schema, style)
     return [*pieces, "}"]
 
 
@@ -126,7 +127,7 @@ def _map(array: Any, schema: ConnectSchema, style: JsonStyle) -> Pieces:
     lists = map_lists(array)
     entries, lengths = lists.flatten(), pc.list_value_length(lists)
     keys, values = (
-        _pieces(pc.struct_field(entries, [index]), inner, style) for index, inner in enumerate((key, value))
+        _pieces(each, inner, style) for each, inner in zip(struct_fields(entries), (key, value), strict=True)
     )
     if not schema.has_text_keys:
         if not style.of_java or key.type in _NESTED:

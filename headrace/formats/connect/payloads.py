@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import list_offsets, map_lists
+from headrace.formats.arrow import list_offsets, map_lists, struct_fields
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.arrow_types import arrow_type
 from headrace.formats.connect.schema import (
@@ -234,18 +234,17 @@ def as_connect(array: Any, schema: ConnectSchema) -> Any:
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     wanted = arrow_type(schema)
-    if array.type == wanted:
-        return array
     if pa.types.is_null(array.type):
         return pa.nulls(len(array), wanted)
+    if array.type == wanted or (schema.type is Type.STRUCT and not schema.fields):
+        return array
     match schema.type:
         case Type.STRUCT:
+            members = struct_fields(array)[: len(schema.fields)]
             below = [
-                as_connect(pc.struct_field(array, [index]), each.schema)
-                for index, each in enumerate(schema.fields)
+                as_connect(values, each.schema) for each, values in zip(schema.fields, members, strict=True)
             ]
-            mask = array.is_null()
-            return pa.StructArray.from_arrays(below, fields=list(wanted), mask=mask) if below else array
+            return pa.StructArray.from_arrays(below, fields=list(wanted), mask=array.is_null())
         case Type.ARRAY:
             items = as_connect(array.flatten(), schema.item)
             return pa.ListArray.from_arrays(list_offsets(array), items, type=wanted, mask=array.is_null())
@@ -302,9 +301,10 @@ def _has_defaults(schema: ConnectSchema) -> bool:
 def _filled(array: Any, schema: ConnectSchema) -> Any:
     match schema.type:
         case Type.STRUCT if schema.fields:
+            members = struct_fields(array)[: len(schema.fields)]
             below = [
-                _field(_filled(pc.struct_field(array, [index]), each.schema), each.schema)
-                for index, each in enumerate(schema.fields)
+                _field(_filled(values, each.schema), each.schema)
+                for each, values in zip(schema.fields, members, strict=True)
             ]
             return pa.StructArray.from_arrays(below, fields=list(array.type), mask=array.is_null())
         case Type.ARRAY:

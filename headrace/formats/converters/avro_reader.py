@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets
+from headrace.formats.arrow import DEFAULT, arrow_binary, list_offsets, struct_fields
 from headrace.formats.avro_columns import ColumnReader
 from headrace.formats.avro_container import ContainerError
 from headrace.formats.avro_data import DatumReader, arrow_type, has_columns, side_by_side
@@ -144,9 +144,8 @@ def typed(array: Any, node: Node) -> Any:
     kind = typed_type(node)
     match inner.kind:
         case "record":
-            below = [
-                typed(pc.struct_field(array, [index]), child) for index, (_, child) in enumerate(inner.fields)
-            ]
+            members = struct_fields(array)[: len(inner.fields)]
+            below = [typed(each, child) for each, (_, child) in zip(members, inner.fields, strict=True)]
             return pa.StructArray.from_arrays(below, fields=list(kind), mask=array.is_null())
         case "array":
             items = typed(array.flatten(), inner.content)
@@ -158,9 +157,8 @@ def typed(array: Any, node: Node) -> Any:
                 list_offsets(array), keys.cast(pa.string()), values, type=kind, mask=array.is_null()
             )
         case "union":
-            below = [
-                typed(pc.struct_field(array, [index]), branch) for index, branch in enumerate(inner.filled)
-            ]
+            members = struct_fields(array)[: len(inner.filled)]
+            below = [typed(each, branch) for each, branch in zip(members, inner.filled, strict=True)]
             return pa.StructArray.from_arrays(below, fields=list(kind), mask=array.is_null())
         case "enum":
             return _symbols(array, inner)

@@ -24,8 +24,10 @@ from headrace.formats.converters.json_inference import (
     members,
     members_added,
     merged,
+    merged_most,
     read,
     settled,
+    within,
     written,
 )
 from headrace.formats.converters.members import json_fields
@@ -37,6 +39,8 @@ from headrace.model.columns import NULL_LENGTH, Column, Numbers, owned, picked
 
 _P = TypeVar("_P")
 
+# Then all others that may widen an object do at once: each would cost a look at all members so far.
+_WIDENED_SINGLY: Final = 16
 # JSON with more members has data for names: what it had so far is of no use for what comes.
 _MOST_MEMBERS: Final = 1000
 _EMPTY_OBJECT: Final = re.compile(rb"\{\s*\}")
@@ -207,8 +211,10 @@ class InferredColumn(InferredValues):
             return Fit(count, kind)
         # Kinds by their ids, held: the id of one that is gone would be another's.
         fitting: dict[int, Any] = {}
-        looks = _Looks()
+        looks, widened = _Looks(), 0
         for row in range(count):
+            if widened == _WIDENED_SINGLY and row < learning:
+                return self._fit_from(row, kind, learning)
             own = self._kind(row)
             if row == learning > 0:
                 kind, fitting = settled(kind), {}
@@ -216,7 +222,7 @@ class InferredColumn(InferredValues):
                 if row >= learning:
                     return Fit(row, kind)
                 try:
-                    kind, fitting = merged(kind, own), {}
+                    kind, fitting, widened = merged(kind, own), {}, widened + 1
                 except TypesConflict:
                     # Not a bad record: which values were there before it is the clock's choice.
                     return Fit(row, kind)
@@ -225,6 +231,15 @@ class InferredColumn(InferredValues):
             if looks.now(row) and self._is_covered(kind):
                 return Fit(count, kind)
         return Fit(count, kind)
+
+    def _fit_from(self, first: int, kind: Any, learning: int) -> Fit:
+        """`fit` where the values before `first` do, with all at once that may widen the object."""
+        end = min(len(self), learning)
+        kind, more = merged_most(kind, [self._kind(row) for row in range(first, end)])
+        if first + more < end or end == len(self):
+            return Fit(first + more, kind)
+        rest = self.take(slice(end, None)).fit(settled(kind), 0)
+        return Fit(end + rest.rows, rest.kind)
 
     def _kind(self, row: int) -> Any:
         return read(self._texts.get(row))[1] if self._kinds is None else self._kinds[row]
@@ -288,6 +303,19 @@ def inferred_column(texts: Column, hint: Any, faults: RowFaults) -> tuple[Number
             is_loose = not pa.types.is_null(hint)
             values = InferredColumn(texts, array=found[0], upper=found[1], is_loose=is_loose)
             return np.arange(len(texts)), values
+    return single_values(texts, faults)
+
+
+def values_within(texts: Column, known: Any) -> InferredColumn | None:
+    """The values, none of which has a member that the type `known` has not; None where one has."""
+    if len(deep_rows(texts)):
+        return None
+    found = within(texts, known)
+    return None if found is None else InferredColumn(texts, array=found[0], upper=found[1], is_loose=True)
+
+
+def single_values(texts: Column, faults: RowFaults) -> tuple[Numbers, InferredColumn]:
+    """The same without a table: values with names of their own take no column of it each."""
     rows: list[int] = []
     kinds: list[Any] = []
     for row, text in enumerate(texts.each(0, len(texts))):

@@ -3,6 +3,7 @@
 Kafka Connect's own JSON has a schema and a payload in each value; the payload is the value.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -14,8 +15,8 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import schema_of_json
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, Form, InferredValues
-from headrace.formats.converters.inferred_column import inferred_column
-from headrace.formats.converters.json_inference import members
+from headrace.formats.converters.inferred_column import inferred_column, single_values, values_within
+from headrace.formats.converters.json_inference import members, written
 from headrace.formats.converters.plain_converters import segment
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
 from headrace.formats.encoding.json_members import (
@@ -167,17 +168,38 @@ class JsonConverter:
         return ""
 
     def _inferred(self, column: Column, rows: Numbers, topic: str, faults: RowFaults) -> list[Segment]:
-        """One segment, of values that each have a type of their own."""
-        if not len(rows):
-            return []
-        own = RowFaults()
-        hint = self._hints.get(topic, pa.null())
-        places, values = inferred_column(picked(column, rows), hint, own)
+        """Segments of values that each have a type of their own, as many in each as a table may have."""
+        found: list[Segment] = []
+        begin, most = 0, len(rows)
+        while begin < len(rows):
+            hint = self._hints.get(topic, pa.null())
+            some = rows[begin : begin + min(most, rows_of_members(members(hint)))]
+            values = None if pa.types.is_null(hint) else values_within(picked(column, some), hint)
+            if values is None:
+                few = rows_of_any_names(column, rows[begin:])
+                if few < len(some) and not pa.types.is_null(hint):
+                    most = len(some) // 4
+                    continue
+                some = rows[begin : begin + few]
+                found += self._of_any_names(column, some, topic, faults)
+            else:
+                self._hints[topic] = values.array_type
+                found.append(Segment(some, values))
+            begin, most = begin + len(some), 4 * len(some)
+        return found
+
+    def _of_any_names(self, column: Column, rows: Numbers, topic: str, faults: RowFaults) -> list[Segment]:
+        """A segment of few values, of which nothing is known: with a table only where none were before."""
+        own, hint, texts = RowFaults(), self._hints.get(topic), picked(column, rows)
+        found = inferred_column(texts, pa.null(), own) if hint is None else single_values(texts, own)
+        places, values = found
         for place, (reason, message) in own.found.items():
             faults.add(int(rows[place]), reason, message)
         if not len(places):
             return []
-        self._hints[topic] = values.array_type or hint
+        kind = values.array_type or (None if values.upper is None else written(values.upper))
+        if kind is not None:
+            self._hints[topic] = kind
         return [Segment(rows[places], values)]
 
     def _declared(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> list[Segment]:
@@ -249,22 +271,37 @@ def _has_payloads(column: Column) -> bool:
     return _PAYLOAD in bytes(memoryview(column.buffer)[first:behind])
 
 
-# A table of values has a cell in each row for every member that any of them has. So many, or 250 rows.
+# A table of values has a cell in each row for every member that any of them has: so many, or one row.
 _MOST_CELLS: Final = 250_000
-_FEWEST_ROWS: Final = 250
+_FIRST_ROWS: Final = 250
+
+
+def rows_of_members(count: int) -> int:
+    """How many values may become one table, when they have so many members in all."""
+    return max(_MOST_CELLS // max(count, 1), 1)
+
+
+def rows_of_any_names(column: Column, rows: Numbers) -> int:
+    """How many of the first of these values may become one table, if no name in them were there twice."""
+    names = 0
+    for count, row in enumerate(rows.tolist()):
+        names += (column.get(row) or b"").count(b":")
+        if count and names * (count + 1) > _MOST_CELLS:
+            return count
+    return len(rows)
 
 
 class TopicMembers:
     """Cuts what is fetched by the members of values of its topic: each may have its own (ids as names)."""
 
     def __init__(self) -> None:
-        self._members: dict[str, int] = {}
+        self._most: dict[str, int] = {}
 
     def cut(self, fetched: Iterable[KafkaRecords]) -> Iterator[KafkaRecords]:
         """The records in their order, each time as many as those before allow; few of a topic that is new."""
         for records in fetched:
             begin = 0
-            while len(records) - begin > (rows := self._rows(records.topic)):
+            while len(records) - begin > (rows := self._most.get(records.topic, _FIRST_ROWS)):
                 yield records.take(slice(begin, begin + rows))
                 begin += rows
             yield records.take(slice(begin, len(records))) if begin else records
@@ -273,17 +310,18 @@ class TopicMembers:
         """So many records were read at once, of which these are what is written.
 
         Few of them, or what is left of many that were refused, say nothing of how few members there are.
+        Others may be as many as make a table that is full, whether all have the same names or names of their
+        own: with these it has columns as it has rows, and what comes next is the root of the factor more.
         """
         inferred = [each for each in values if isinstance(each, InferredValues)]
         columns = {id(each) if each.upper is None else id(each.upper): each for each in inferred}
         found = sum(map(_members_of, columns.values()))
-        if read < _FEWEST_ROWS or kept < read // 4:
-            found = max(found, self._members.get(topic, _MOST_CELLS))
-        self._members[topic] = found
-
-    def _rows(self, topic: str) -> int:
-        count = self._members.get(topic, _MOST_CELLS)
-        return max(_MOST_CELLS // max(count, 1), _FEWEST_ROWS)
+        most = self._most.get(topic, _FIRST_ROWS)
+        rows = max(math.isqrt(_MOST_CELLS * read // max(found, 1)), 1)
+        if read >= most and kept >= read // 4:
+            self._most[topic] = rows
+        elif found * most > _MOST_CELLS:
+            self._most[topic] = min(rows, most)
 
 
 def _members_of(values: InferredValues) -> int:

@@ -5,6 +5,7 @@ spares a look at each: it holds every one of them, and decides nothing. A kind i
 marks integers that a double does not hold.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -54,6 +55,30 @@ def merged(one: Any, other: Any, path: tuple[str, ...] = ()) -> Any:
     if both == _NUMBERS:
         return pa.float64()
     raise (NotExact if both == {LARGE, pa.float64()} else TypesConflict)(path)
+
+
+def merged_most(kind: Any, others: Sequence[Any]) -> tuple[Any, int]:
+    """What `merged` gives with one of the others after the other, and how many it is of: up to a conflict.
+
+    In halves: to add one of a thousand with names of their own is to make all fields before it again.
+    """
+    try:
+        return merged(kind, _of_halves(others)), len(others)
+    except TypesConflict:
+        if len(others) == 1:
+            return kind, 0
+    middle = len(others) // 2
+    kind, count = merged_most(kind, others[:middle])
+    if count == middle:
+        kind, more = merged_most(kind, others[middle:])
+        count += more
+    return kind, count
+
+
+def _of_halves(kinds: Sequence[Any]) -> Any:
+    if len(kinds) == 1:
+        return kinds[0]
+    return merged(_of_halves(kinds[: len(kinds) // 2]), _of_halves(kinds[len(kinds) // 2 :]))
 
 
 def _merged_fields(one: Any, other: Any, path: tuple[str, ...]) -> list[Any]:
@@ -230,13 +255,46 @@ def at_once(column: Column, known: Any) -> tuple[Any, Any] | None:
 
     `known` is a type that was found before: with it texts that look like moments are read in one go.
     """
-    lines = text_of(joined([b'{"%s":' % _WRAPPED.encode(), copied(column), b"}\n"], len(column)))
+    lines = _lines(column)
     array = None if pa.types.is_null(known) else _array(lines, known, len(column))
     array = _array(lines, pa.null(), len(column)) if array is None else _without_absent(array, lines)
     if array is None:
         return None
     kind = _kind_of(array)
     return None if kind is None else (array, kind)
+
+
+def within(column: Column, known: Any) -> tuple[Any, Any] | None:
+    """The same for values without any member that `known` has not; None for others, which become no table.
+
+    So its cells are known before: values that each have names of their own would make a column of each name.
+    """
+    lines = _lines(column)
+    try:
+        array = _read(lines, _readable(known), "error").combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowIndexError):
+        return None
+    if len(array) != len(column) or not _is_null_where(array, known):
+        return None
+    array = _without_absent(_as_found(array, known), lines)
+    kind = _kind_of(array)
+    return None if kind is None else (array, kind)
+
+
+def _lines(column: Column) -> bytes:
+    return text_of(joined([b'{"%s":' % _WRAPPED.encode(), copied(column), b"}\n"], len(column)))
+
+
+def _is_null_where(array: Any, known: Any) -> bool:
+    """Whether there are only nulls in lists of which nothing else is known; they were read as texts."""
+    if pa.types.is_struct(known):
+        return all(map(_is_null_where, struct_fields(array), [field.type for field in known]))
+    if not pa.types.is_list(known):
+        return True
+    items = array.flatten()
+    if pa.types.is_null(known.value_type):
+        return bool(items.null_count == len(items))
+    return _is_null_where(items, known.value_type)
 
 
 def _array(lines: bytes, known: Any, count: int) -> Any | None:
@@ -315,12 +373,12 @@ def _has_lists(kind: Any) -> bool:
     return bool(pa.types.is_list(kind))
 
 
-def _read(lines: bytes, kind: Any) -> Any:
+def _read(lines: bytes, kind: Any, others: str = "infer") -> Any:
     schema = None if kind is None else pa.schema([(_WRAPPED, kind)])
     table = pj.read_json(
         pa.BufferReader(lines),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-        parse_options=pj.ParseOptions(explicit_schema=schema),
+        parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
     )
     return table.column(_WRAPPED)
 

@@ -195,14 +195,13 @@ def _branches(array: Any, node: Node) -> Any:
     """A union's data from a struct with a field for each branch, of which the first that is filled counts."""
     if not pa.types.is_struct(array.type) or array.type.num_fields != len(node.filled):
         raise UnfitData("columns tell no branch of a union")
-    is_left, of_rows, index = np.ones(len(array), np.bool_), [], 0
-    null = None
+    is_left, of_rows, null = np.ones(len(array), np.bool_), [], None
+    members = iter(struct_fields(array))
     for number, branch in enumerate(node.branches):
         if branch.kind == "null":
             null = number
             continue
-        values = pc.struct_field(array, [index])
-        index += 1
+        values = next(members)
         rows = np.flatnonzero(is_left & values.is_valid().to_numpy(zero_copy_only=False))
         is_left[rows] = False
         data = encoded(values.take(pa.array(rows)), branch)

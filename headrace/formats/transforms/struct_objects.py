@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import DEFAULT
+from headrace.formats.arrow import DEFAULT, struct_fields
 from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
@@ -114,12 +114,11 @@ class StructObjects:
         shapes = None if record is None else record["fields"]
         connect = _connect_struct(column.schema.connect, array.type)
         fields = []
-        for index, field in enumerate(array.type):
-            values = pc.struct_field(array, [index])
+        for index, (field, values) in enumerate(zip(array.type, struct_fields(array), strict=True)):
             shape = None if shapes is None else shapes[index]
             own = None if connect is None else connect.fields[index].schema
             if fills_defaults:
-                values = _filled(values, field, array, own)
+                values = _filled(values, field, array, own)  # noqa: PLW2901  # from here on
             fields.append(StructField(field, values, shape, own))
         return cls(fields, array.is_null(), record, column.style, connect, column.schema)
 

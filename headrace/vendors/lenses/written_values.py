@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import arrow_binary
+from headrace.formats.arrow import arrow_binary, struct_fields
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
@@ -236,11 +236,9 @@ class LensesCsvRows:
         if isinstance(structs, pa.ChunkedArray):
             structs = structs.combine_chunks()
         pieces: list[Any] = []
-        for index, field in enumerate(self._schema.fields):
-            pieces += [
-                *([b","] if pieces else []),
-                csv_row_texts(pc.struct_field(structs, [index]), field.schema),
-            ]
+        members = struct_fields(structs)[: len(self._schema.fields)]
+        for values, field in zip(members, self._schema.fields, strict=True):
+            pieces += [*([b","] if pieces else []), csv_row_texts(values, field.schema)]
         return text_of(joined([*pieces, _LINE_END], len(records)))
 
 

@@ -11,19 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.formats.converters.inferred_column import InferredColumn, inferred_column
-from headrace.formats.converters.json_converter import TopicMembers
+from headrace.formats.converters.inferred_column import (
+    InferredColumn,
+    inferred_column,
+    single_values,
+    values_within,
+)
+from headrace.formats.converters.json_converter import JsonConverter, TopicMembers
 from headrace.formats.converters.json_inference import (
     TypesConflict,
     covers,
     members,
     members_added,
     merged,
+    merged_most,
     read,
     settled,
+    written,
 )
 from headrace.formats.converters.typed_columns import RowFaults
 from headrace.model.columns import column_of
+from headrace.options.choices import JsonFormat
 from tests.headrace.formats.encoding.outputs import fetched
 
 _OPTIONAL: Final = [f"option_{index}" for index in range(16)]
@@ -174,9 +182,102 @@ def test_a_fetch_is_cut_by_the_members_of_its_values() -> None:
 def test_few_records_and_refused_ones_lift_no_bound() -> None:
     """Five records, or what is left of a thousand that cannot be written, show no other record's members."""
     ids = [{f"user_{row}": {"a": 1}} for row in range(2000)]
-    members_of = TopicMembers()
+    members_of, topic = TopicMembers(), fetched([b"1"]).topic
     assert max(_sizes(members_of, 2000, ids)) <= 500
 
     for count, kept in ((5, 5), (1000, 0), (1000, 5)):
-        members_of.note("t", [_column(ids[:kept])] if kept else [], read=count, kept=kept)
+        members_of.note(topic, [_column(ids[:kept])] if kept else [], read=count, kept=kept)
         assert max(_sizes(members_of, 2000, ids)) <= 500
+
+
+@given(values=st.lists(_VALUES, min_size=1, max_size=12), cut=st.integers(0, 12))
+def test_a_table_of_known_members_has_what_each_value_alone_says(values: list[Any], cut: int) -> None:
+    """Or there is none: where a value has a member more, or of another type."""
+    known = _column(values[:cut]).array_type if cut else None
+    if known is None or pa.types.is_null(known):
+        return
+    texts = column_of([json.dumps(value).encode() for value in values[cut:]])
+    found = values_within(texts, known)
+    alone = single_values(texts, RowFaults())[1]
+
+    if found is None:
+        return
+    assert found.array_type is not None
+    assert members(found.array_type) <= members(known)
+    for row, kind in enumerate(alone.kinds()):
+        assert covers(found.upper, kind)
+        wider = settled(merged(found.upper, kind))
+        assert (
+            found.take(slice(row, row + 1)).arrow_as(written(wider)).to_pylist()
+            == alone.take(slice(row, row + 1)).arrow_as(written(wider)).to_pylist()
+        )
+
+
+def test_values_are_a_table_where_nothing_of_them_is_new() -> None:
+    """Nulls and empty lists too, of which nothing else is known."""
+    values = [{"a": row, "b": None, "c": [], "d": {"e": "x"}, "f": [None]} for row in range(3)]
+    known = _column(values).array_type
+
+    assert known is not None
+    assert values_within(column_of([json.dumps(each).encode() for each in values]), known) is not None
+    for other in ({"g": None}, {"b": 1}, {"c": ["x"]}, {"d": {"g": 1}}, {"f": [None, 1]}, {"a": "x"}):
+        assert values_within(column_of([json.dumps(other).encode()]), known) is None
+
+
+@given(kinds=st.lists(_VALUES, min_size=1, max_size=20))
+def test_kinds_that_are_merged_in_halves_are_those_one_after_the_other(kinds: list[Any]) -> None:
+    """Up to the first that has no common one with those before it."""
+    found = [read(json.dumps(value).encode())[1] for value in kinds]
+    expected, count = found[0], 0
+    for kind in found:
+        try:
+            expected = merged(expected, kind)
+        except TypesConflict:
+            break
+        count += 1
+
+    assert merged_most(found[0], found) == (expected, count)
+
+
+@pytest.mark.parametrize("other", [None, 40, 70])
+@pytest.mark.parametrize("learning", [50, 100])
+def test_names_of_their_own_fit_as_one_after_the_other_does(other: int | None, learning: int) -> None:
+    """`other` has a type that an earlier one's does not allow; after those that are learned none is new."""
+    values: list[Any] = [{"a": 1, f"user_{row}": row} for row in range(60)]
+    values += [{"a": 1, f"user_{row}": row} for row in range(40)]
+    if other is not None:
+        values[other] = {"a": "text"}
+    fit = _column(values).fit(read(b'{"a":1}')[1], learning)
+
+    assert fit.rows == min(each for each in (other, 50 if learning == 50 else None, 100) if each is not None)
+    assert members(fit.kind) == 1 + min(fit.rows, 60)
+
+
+@pytest.mark.parametrize("before", [[], [b'{"a":1,"b":"x"}'] * 250])
+def test_cells_of_tables_are_bounded_whatever_names_values_have(before: list[bytes]) -> None:
+    """Hundreds of their own each, from the first or after values with a few that all have: each row comes."""
+    values = [{f"id_{row}_{each}": row for each in range(200)} for row in range(250)]
+    texts = [*before, *(json.dumps(each).encode() for each in values)]
+    converter, faults = JsonConverter("value", JsonFormat.ISO, wants_columns=True), RowFaults()
+    if before:
+        converter.convert(column_of(before), "t", faults)
+    found = converter.convert(column_of(texts), "t", faults)
+
+    assert not faults.found
+    assert np.array_equal(np.concatenate([each.rows for each in found]), np.arange(len(texts)))
+    for each in found:
+        assert isinstance(each.column, InferredColumn)
+        assert members(each.column.array_type or pa.null()) * len(each.column) <= 250_000
+        assert len(each.column) < 100 or each.column.array_type == pa.struct(
+            {"a": pa.int64(), "b": pa.string()}
+        )
+
+
+def test_records_of_hundreds_of_own_names_are_fetched_few_at_a_time() -> None:
+    """No floor lifts the bound: of 200 names each, 35 make a table of 250,000 cells."""
+    values = [{f"id_{row}_{each}": 1 for each in range(200)} for row in range(40)]
+    members_of, topic = TopicMembers(), fetched([b"1"]).topic
+    members_of.note(topic, [_column(values[:35])], read=250, kept=250)
+    members_of.note(topic, [_column(values[:35])], read=35, kept=35)
+
+    assert _sizes(members_of, 40, values) == [35, 5]
