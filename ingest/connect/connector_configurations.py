@@ -43,6 +43,8 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
+# A topic that cannot serve waits for an operator.
+_REFUSED_SECONDS: Final = 10.0
 _END_SECONDS: Final = 3.0
 # After so long without what was written the topic is asked for its end: something else may be there.
 _OVERWRITTEN_SECONDS: Final = 1.0
@@ -72,6 +74,7 @@ class ConfigurationTopic:
         self._reader: LedgerReader | None = None
         self._problem: str | None = None
         self._retries = RetryLog(_log, "worker_lead_lost")
+        self._refusals = RetryLog(_log, "worker_lead_refused", is_error=True)
         self._foreign: dict[bytes, None] = {}
         self._thread: threading.Thread | None = None
         self._contact = BrokerContact(
@@ -286,15 +289,16 @@ class ConfigurationTopic:
 
     def _run(self) -> None:
         while not self._stop.asked.is_set():
+            pause = _PAUSE_SECONDS
             try:
                 self._lead()
             except InvalidLedger as error:
-                self._problem = str(error)
-                _log.error("worker_lead_refused", error=str(error))  # the sentence says it
+                self._problem, pause = str(error), _REFUSED_SECONDS
+                self._refusals.failed(None, error)
             except HeadraceError as error:
                 self._problem = str(error)
                 self._retries.failed(None, error, detail="it is tried again")
-            self._stop.asked.wait(_PAUSE_SECONDS)
+            self._stop.asked.wait(pause)
 
     def _lead(self) -> None:
         """Wait for the lead and keep it until it is lost or the worker stops."""
@@ -332,7 +336,8 @@ class ConfigurationTopic:
             closing.callback(self._set_led, None)
             self._set_led(ledger)
             self._problem = None
-            self._retries.over(None)
+            for retries in (self._retries, self._refusals):
+                retries.over(None)
             _log.info("worker_leads", group=settings.group, topic=settings.topic)
             self._keep(ledger, lost, failures)
 
