@@ -380,10 +380,15 @@ def _read(path: Path) -> ConnectorRecord:
         problems.raise_if_any()
     except (UnicodeDecodeError, SettingsError) as error:
         return _unread(path, str(error))
-    name = config.get("name", "").strip() or path.stem
+    name = config.get("name", "").strip() or _name_of_file(path)
     return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
 
 
 def _unread(path: Path, why: str) -> ConnectorRecord:
-    name = path.stem
+    name = _name_of_file(path)
     return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=f"{path} cannot be read: {why}")
+
+
+def _name_of_file(path: Path) -> str:
+    """The name of a connector whose file gives none."""
+    return path.stem.strip() or path.stem
