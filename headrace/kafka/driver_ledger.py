@@ -21,8 +21,10 @@ from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache, open_cache
 from headrace.kafka.ledger_follower import Applied, Follower, PassOver, read_uncommitted
 from headrace.kafka.ledger_topic import (
+    OF_INGESTERS,
     LedgerIdentity,
     LedgerTopic,
+    LedgerWords,
     describe_ledger_topic,
     marker_of,
     prepare_ledger_topic,
@@ -60,6 +62,7 @@ def prepare_ledger(
     replication_factor: int | None = None,
     accept_new_ledger: bool = False,
     timeout: float = _CALL_SECONDS,
+    words: LedgerWords = OF_INGESTERS,
 ) -> LedgerTopic:
     """The ledger's topic, fit to be led over, created when missing: to be called before joining the group.
 
@@ -74,10 +77,10 @@ def prepare_ledger(
         read_remembered_ledgers(admin, group).refuse_other(
             topic, admin.topic_id(topic) if admin.has_topic(topic) else None
         )
-    refuse_other_members(admin, group, topic)
+    refuse_other_members(admin, group, topic, words)
     # Of brokers that answer, and before anything is made there.
     require_brokers(clients.admin, timeout=timeout)
-    return prepare_ledger_topic(admin, topic, replication_factor=replication_factor)
+    return prepare_ledger_topic(admin, topic, replication_factor=replication_factor, words=words)
 
 
 class DriverLedger:
@@ -87,7 +90,7 @@ class DriverLedger:
     how long a task's transaction stays open at most; `home` is the cache's place where its lock was taken
     before, and is closed with the ledger; `on_applied` is called, in the follower's thread, with
     every record committed after the takeover, this process's own included; `on_failed` with what ended it;
-    `pass_over` as in Follower.
+    `pass_over` as in Follower; `before` is the ledger that it has to be, where one is known.
     Whatever waits here for brokers ends with LeadershipLost soon after the lead is lost or `is_given_up`.
     """
 
@@ -107,8 +110,12 @@ class DriverLedger:
         on_failed: Callable[[HeadraceError], None] | None = None,
         is_given_up: Callable[[], bool] = lambda: False,
         pass_over: PassOver | None = None,
+        before: LedgerIdentity | None = None,
+        words: LedgerWords = OF_INGESTERS,
     ) -> None:
         self._pass_over = pass_over
+        self._before = before
+        self._words = words
         self._on_failed = on_failed
         self._is_given_up = is_given_up
         self._clients = clients
@@ -141,6 +148,11 @@ class DriverLedger:
         """What the ledger says; complete since `take_over`."""
         assert self._cache is not None, "take_over comes first"
         return self._cache
+
+    @property
+    def position(self) -> int:
+        """The offset below which all is in the cache."""
+        return self._reading().position
 
     @property
     def slots(self) -> int:
@@ -251,7 +263,7 @@ class DriverLedger:
         reading.
         """
         self.check_identity()
-        refuse_other_members(self._admin, self._group, self._topic)
+        refuse_other_members(self._admin, self._group, self._topic, self._words)
         self._reading().check()
         at, anchors = self._remembered
         if time.monotonic() - at > _REMEMBER_SECONDS or self._anchors - anchors:
@@ -260,10 +272,10 @@ class DriverLedger:
     def check_identity(self) -> None:
         """Return when the topic is the one taken over and fit; InvalidLedger when not (exit 2). Blocks."""
         try:
-            found = describe_ledger_topic(self._admin, self._topic).identity
+            found = describe_ledger_topic(self._admin, self._topic, self._words).identity
         except TopicMissing:
             found = None
-        refuse_changed(self._identity(), found)
+        refuse_changed(self._identity(), found, self._words)
 
     def close(self) -> None:
         """Stop reading, let go of the producer and the cache. Blocks shortly."""
@@ -278,7 +290,9 @@ class DriverLedger:
     # -- taking over, step by step -------------------------------------------------------------------------
 
     def _open(self) -> None:
-        found = self._found = describe_ledger_topic(self._admin, self._topic)
+        found = self._found = describe_ledger_topic(self._admin, self._topic, self._words)
+        if self._before is not None:
+            refuse_changed(self._before, found.identity, self._words)
         memory = read_remembered_ledgers(self._admin, self._group)
         if self._home is None:
             self._home = find_cache_directory(self._state_dir, self._name)
@@ -289,7 +303,7 @@ class DriverLedger:
             # The second memory, for when the group's has expired; while it has one, a cache is merely old.
             if memory.is_empty and cached is not None:
                 refuse_changed(cached, found.identity)
-        refuse_other_members(self._admin, self._group, self._topic)
+        refuse_other_members(self._admin, self._group, self._topic, self._words)
         low, high = self._admin.ends(self._topic)
         self._cache = open_cache(
             home, found.identity, ends=(low, high), delete_retention_ms=found.delete_retention_ms
@@ -402,7 +416,7 @@ class DriverLedger:
         found = self.control(control_records.OWNER)
         owner = found.name if isinstance(found, Owner) else None
         if not self._accept_new_ledger:
-            refuse_other_owner(owner, self._name, self._topic)
+            refuse_other_owner(owner, self._name, self._topic, self._words)
         claim: list[Write] = []
         if owner != self._name:
             claim.append((control_records.OWNER, encode_control(Owner(name=self._name))))

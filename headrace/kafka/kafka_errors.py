@@ -13,6 +13,7 @@ from headrace.model.errors import (
     AccessDenied,
     Fenced,
     HeadraceError,
+    InvalidLedger,
     RecordRefused,
     TopicForbidden,
     TopicMissing,
@@ -28,6 +29,10 @@ class CommitUnknown(HeadraceError):
 
 class LedgerEndHidden(HeadraceError):
     """The ledger's end stays hidden below an open transaction: void and fence all slots, then read again."""
+
+
+class LedgerCutOff(InvalidLedger):
+    """The ledger does not have any more what was read of it, and what was decided by."""
 
 
 # The first table that has the code wins; the flags decide about the rest.

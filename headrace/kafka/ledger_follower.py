@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from headrace.kafka.cache_files import LastRead, collect_rows
 from headrace.kafka.kafka_clients import Properties, new_ledger_consumer
-from headrace.kafka.kafka_errors import LedgerEndHidden, translate
+from headrace.kafka.kafka_errors import LedgerCutOff, LedgerEndHidden, translate
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
 from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
-from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
+from headrace.model.errors import HeadraceError, Unavailable
 from headrace.model.ledger_entry import (
     ControlKey,
     LedgerEntry,
@@ -305,10 +305,10 @@ class Follower:
     def _throw_away(self, position: int) -> None:
         """Have the ledger read whole: it does not have any more what the cache has.
 
-        At once while nothing has been decided by the cache; otherwise InvalidLedger, and at the next start.
+        At once while nothing has been decided by the cache; otherwise LedgerCutOff, and at the next start.
         """
         if self._has_seen_end or self._cache.last_read is None:
-            raise InvalidLedger(
+            raise LedgerCutOff(
                 f"The ledger topic {self._topic!r} does not have any more what was read of it up to offset "
                 f"{position}: records were deleted from it, brokers have lost them, or it was made again. "
                 "Start again to have it read whole and checked."

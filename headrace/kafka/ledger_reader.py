@@ -12,7 +12,13 @@ from headrace.kafka.kafka_clients import ClientProperties, client_properties
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache, open_cache
 from headrace.kafka.ledger_follower import Applied, Follower, PassOver
-from headrace.kafka.ledger_topic import describe_ledger_topic
+from headrace.kafka.ledger_topic import (
+    OF_INGESTERS,
+    LedgerIdentity,
+    LedgerWords,
+    describe_ledger_topic,
+    refuse_changed,
+)
 from headrace.model.errors import TopicMissing, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from headrace.options.settings import Settings
@@ -36,8 +42,10 @@ class LedgerReader:
         topic: str,
         timeout: float,
         pass_over: PassOver | None = None,
+        before: LedgerIdentity | None = None,
+        words: LedgerWords = OF_INGESTERS,
     ) -> None:
-        """Blocks until all that is visible has been read. See Follower for `pass_over`.
+        """Blocks until all that is visible has been read. See DriverLedger for `pass_over` and `before`.
 
         TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
         seconds.
@@ -45,7 +53,9 @@ class LedgerReader:
         self._news = threading.Condition()
         self._seen: set[ControlKey] = set()
         admin = KafkaAdmin(clients.admin, timeout=min(CALL_SECONDS, timeout))
-        found = describe_ledger_topic(admin, topic)
+        found = describe_ledger_topic(admin, topic, words)
+        if before is not None:
+            refuse_changed(before, found.identity, words)
         low, high = admin.ends(topic)
         with ExitStack() as undoing:
             # Never state.dir: its lock belongs to the service, which would have to read the ledger whole.
@@ -68,6 +78,11 @@ class LedgerReader:
             self._follower.wait_for_visible_end(timeout)
             self._follower.go_live()
             self._closing = undoing.pop_all()
+
+    @property
+    def position(self) -> int:
+        """The offset below which all that is visible is in the cache."""
+        return self._follower.position
 
     def has_seen(self, key: ControlKey) -> bool:
         """Whether a record (no tombstone) of this control key was committed since this reading is live."""

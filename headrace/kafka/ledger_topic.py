@@ -58,8 +58,72 @@ class LedgerTopic:
     is_new: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerWords:
+    """What the sentences call a ledger that cannot serve, and what they say to do about it."""
+
+    option: str
+    needs: str
+    """What needs one partition, and why."""
+    ageing: str
+    """What is deleted with time, and what follows."""
+    called: str
+    lost: str
+    """What is missing with the topic, and the fix."""
+    two_topics: str
+    """Of two members of the group with another topic each; holds {group}, {other} and {topic}."""
+    another_owner: str
+    """Holds {topic}, {owner} and {name}."""
+
+
+_REMEDY: Final = (
+    "If the new state is what you want, run once with --accept-new-ledger: every object that the ledger in "
+    "use does not know is then ingested again."
+)
+OF_INGESTERS: Final = LedgerWords(
+    option="offsets.storage.topic",
+    needs="the ledger needs exactly one (its order is the protocol's)",
+    ageing="checkpoints as they age: objects would be ingested twice",
+    called="ledger topic",
+    lost=f"its checkpoints are lost. {_REMEDY}",
+    two_topics=(
+        "Another instance in consumer group {group!r} keeps its checkpoints in {other!r}, this one in "
+        "{topic!r}: two configurations share one name. Rename one of them, or give both the same "
+        "offsets.storage.topic."
+    ),
+    another_owner=(
+        "Topic {topic!r} is the ledger of the ingester {owner!r}, not of {name!r}. "
+        f"Set another offsets.storage.topic. {_REMEDY}"
+    ),
+)
+
+OF_WORKERS: Final = LedgerWords(
+    option="config.storage.topic",
+    needs="connectors' configurations need exactly one (who has it leads the workers)",
+    ageing="connectors' configurations as they age: workers would end the connectors",
+    called="configuration topic",
+    lost=(
+        "configurations of connectors are lost. What runs continues, and this worker begins, moves and ends "
+        "no connector any more. Bring the topic back; or restart all workers of the group, and create again "
+        "what is missing then."
+    ),
+    two_topics=(
+        "Another worker of consumer group {group!r} keeps configurations in {other!r}, this one in "
+        "{topic!r}: give all workers of a group.id one config.storage.topic, or this one another group.id."
+    ),
+    another_owner=(
+        "Topic {topic!r} holds the configurations of the workers {owner!r}, not of {name!r}. Set another "
+        "config.storage.topic, or the group.id of those."
+    ),
+)
+
+
 def prepare_ledger_topic(
-    admin: KafkaAdmin, topic: str, *, replication_factor: int | None = None
+    admin: KafkaAdmin,
+    topic: str,
+    *,
+    replication_factor: int | None = None,
+    words: LedgerWords = OF_INGESTERS,
 ) -> LedgerTopic:
     """The ledger's topic, created when it is missing; None leaves the replication to the broker.
 
@@ -72,24 +136,25 @@ def prepare_ledger_topic(
         )
         if is_new:
             _log.info("ledger_topic_created", topic=topic)
-    found = _found_after_creation(admin, topic) if is_new else describe_ledger_topic(admin, topic)
+    describe = _found_after_creation if is_new else describe_ledger_topic
+    found = describe(admin, topic, words)
     return LedgerTopic(identity=found.identity, delete_retention_ms=found.delete_retention_ms, is_new=is_new)
 
 
-def describe_ledger_topic(admin: KafkaAdmin, topic: str) -> LedgerTopic:
+def describe_ledger_topic(admin: KafkaAdmin, topic: str, words: LedgerWords = OF_INGESTERS) -> LedgerTopic:
     """The ledger's topic as it is; InvalidLedger when it cannot serve, TopicMissing when it is not there."""
     partitions = admin.partition_count(topic)
     if partitions != 1:
         raise InvalidLedger(
-            f"offsets.storage.topic {topic!r} has {partitions} partitions, and the ledger needs exactly one "
-            "(its order is the protocol's). Name another topic; a missing one is created."
+            f"{words.option} {topic!r} has {partitions} partitions, and {words.needs}. Name another topic; a "
+            "missing one is created."
         )
     configuration = admin.topic_configuration(topic)
     policy = configuration["cleanup.policy"]
     if policy != "compact":
         raise InvalidLedger(
-            f"offsets.storage.topic {topic!r} has cleanup.policy={policy}, which deletes checkpoints as they "
-            "age: objects would be ingested twice. Set cleanup.policy=compact on it."
+            f"{words.option} {topic!r} has cleanup.policy={policy}, which deletes {words.ageing}. Set "
+            "cleanup.policy=compact on it."
         )
     return LedgerTopic(
         identity=LedgerIdentity(cluster_id=admin.cluster_id(), topic=topic, topic_id=admin.topic_id(topic)),
@@ -108,7 +173,7 @@ def _delete_retention_ms(configuration: Mapping[str, str | None]) -> int | None:
     return None if found < 0 else found
 
 
-def _found_after_creation(admin: KafkaAdmin, topic: str) -> LedgerTopic:
+def _found_after_creation(admin: KafkaAdmin, topic: str, words: LedgerWords) -> LedgerTopic:
     # The controller has made the topic before every broker knows it.
     settled: Retrying = Retrying(
         retry=retry_if_exception_type(TopicMissing),
@@ -116,18 +181,13 @@ def _found_after_creation(admin: KafkaAdmin, topic: str) -> LedgerTopic:
         wait=wait_fixed(0.1),
         reraise=True,
     )
-    return settled(describe_ledger_topic, admin, topic)
+    return settled(describe_ledger_topic, admin, topic, words)
 
 
 # -- The group remembers which ledger was its own, so that a lost or exchanged one is noticed, not refilled --
 # An offset of the group, for partition 0 of an output topic, has the ledger's name and topic id as metadata.
 # It must not be the ledger's own partition: a topic's offsets die with the topic. Offsets of topics that
 # nobody in the group subscribes to expire seven days after their commit, so it is committed again every day.
-
-_REMEDY = (
-    "If the new state is what you want, run once with --accept-new-ledger: every object that the ledger in "
-    "use does not know is then ingested again."
-)
 
 
 class _Marker(msgspec.Struct, frozen=True):
@@ -161,7 +221,7 @@ class RememberedLedgers:
                     f"{_REMEDY}"
                 )
             if remembered_id != topic_id:
-                raise InvalidLedger(_lost(topic, remembered_id, topic_id))
+                raise InvalidLedger(_lost(topic, remembered_id, topic_id, OF_INGESTERS))
 
 
 def read_remembered_ledgers(admin: KafkaAdmin, group: str) -> RememberedLedgers:
@@ -181,18 +241,18 @@ def marker_of(identity: LedgerIdentity) -> str:
     return msgspec.json.encode(_Marker(identity.topic, identity.topic_id)).decode()
 
 
-def refuse_other_members(admin: KafkaAdmin, group: str, topic: str) -> None:
+def refuse_other_members(
+    admin: KafkaAdmin, group: str, topic: str, words: LedgerWords = OF_INGESTERS
+) -> None:
     """InvalidLedger when a member of the group holds another topic: two configurations share this name."""
     others = admin.group_topics(group) - {topic}
     if others:
-        raise InvalidLedger(
-            f"Another instance in consumer group {group!r} keeps its checkpoints in {min(others)!r}, this "
-            f"one in {topic!r}: two configurations share one name. Rename one of them, or give both the same "
-            "offsets.storage.topic."
-        )
+        raise InvalidLedger(words.two_topics.format(group=group, other=min(others), topic=topic))
 
 
-def refuse_changed(before: LedgerIdentity, now: LedgerIdentity | None) -> None:
+def refuse_changed(
+    before: LedgerIdentity, now: LedgerIdentity | None, words: LedgerWords = OF_INGESTERS
+) -> None:
     """InvalidLedger when the topic is gone (`now` None) or was deleted and made again.
 
     Another cluster or another name says nothing: then `before` is of another configuration.
@@ -201,24 +261,20 @@ def refuse_changed(before: LedgerIdentity, now: LedgerIdentity | None) -> None:
         return
     now_id = None if now is None else now.topic_id
     if before.topic_id != now_id:
-        raise InvalidLedger(_lost(before.topic, before.topic_id, now_id))
+        raise InvalidLedger(_lost(before.topic, before.topic_id, now_id, words))
 
 
-def _lost(topic: str, before: str, now: str | None) -> str:
+def _lost(topic: str, before: str, now: str | None, words: LedgerWords) -> str:
     what = "is gone" if now is None else "was deleted and made again"
     return (
-        f"The ledger topic {topic!r} {what} (topic id {before} before, {now or 'none'} now): "
-        f"its checkpoints are lost. {_REMEDY}"
+        f"The {words.called} {topic!r} {what} (topic id {before} before, {now or 'none'} now): {words.lost}"
     )
 
 
-def refuse_other_owner(owner: str | None, name: str, topic: str) -> None:
+def refuse_other_owner(owner: str | None, name: str, topic: str, words: LedgerWords = OF_INGESTERS) -> None:
     """InvalidLedger when the ledger says that it is another ingester's."""
     if owner is not None and owner != name:
-        raise InvalidLedger(
-            f"Topic {topic!r} is the ledger of the ingester {owner!r}, not of {name!r}. "
-            f"Set another offsets.storage.topic. {_REMEDY}"
-        )
+        raise InvalidLedger(words.another_owner.format(topic=topic, owner=owner, name=name))
 
 
 # A ledger begins with its owner; after compaction whatever is left is a ledger's all the same.

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NoReturn
 
 from headrace.options.given import Problem, Problems, SettingsError
+from headrace.options.worker_limits import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 
 _BLANK: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -95,6 +96,10 @@ class NoReference(ReferenceMissing):
     """A reference of another form than those that are known, wherever it is resolved."""
 
 
+class ReferenceForbidden(NoReference):
+    """A reference to what the worker's file keeps from its connectors."""
+
+
 def has_reference(text: str) -> bool:
     """Whether a value holds references, all of a known form."""
     found = list(_REFERENCE.finditer(text))
@@ -151,13 +156,20 @@ def _texts_of(text: str) -> Iterator[str]:
 
 
 class References:
-    """Replaces references in values; files are read once."""
+    """Replaces references in values, within limits; files are read once."""
 
-    __slots__ = ("_environment", "_files", "_led", "_read_file", "options")
+    __slots__ = ("_environment", "_files", "_led", "_limits", "_read_file", "options")
 
-    def __init__(self, *, environment: Mapping[str, str], read_file: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        *,
+        environment: Mapping[str, str],
+        read_file: Callable[[str], str],
+        limits: ReferenceLimits = NO_REFERENCE_LIMITS,
+    ) -> None:
         self._environment = environment
         self._read_file = read_file
+        self._limits = limits
         self._files: dict[str, Mapping[str, str]] = {}
         self._led: dict[tuple[str, str], None] = {}
         self.options: set[str] = set()
@@ -174,6 +186,10 @@ class References:
         `spark.*`, where `${system:..}` and the like are Spark's own.
         """
         self.options.add(option)
+        for found in _REFERENCE.finditer(raw):
+            # Before one that leads nowhere: that may be so on this machine alone.
+            if _is_of_its_form(found):
+                self._place(found)
 
         def one(found: re.Match[str]) -> str:
             text = self._one(option, found)
@@ -183,16 +199,16 @@ class References:
         return _REFERENCE.sub(one, raw)
 
     def _one(self, option: str, found: re.Match[str]) -> str:
-        provider, path, key = found[1], found[2] or "", found[3]
+        provider, key = found[1], found[3]
         form = _FORMS.get(provider)
         if form is not None and not _is_of_its_form(found):
             raise NoReference(f"{found[0]} is no reference; expected {form}")
         if provider == "env":
-            return self._variable(key)
+            return self._variable(self._place(found))
         if provider == "file":
-            return self._entry(path, key)
+            return self._entry(self._place(found), key)
         if provider == "dir":
-            return self._whole(path, key)
+            return self._whole(self._place(found))
         if option.startswith("spark."):
             return found[0]
         raise NoReference(
@@ -200,14 +216,23 @@ class References:
             f"{provider!r}"
         )
 
+    def _place(self, found: re.Match[str]) -> str:
+        """The variable or path to read. ReferenceForbidden."""
+        provider, path, key = found[1], found[2] or "", found[3]
+        try:
+            if provider == "env":
+                return self._limits.variable(key)
+            return self._limits.path(provider, path if provider == "file" else f"{path.rstrip('/')}/{key}")
+        except NotAllowed as error:
+            raise ReferenceForbidden(str(error)) from error
+
     def _variable(self, name: str) -> str:
         if name not in self._environment:
             raise ReferenceMissing(f"the environment variable {name} is not set")
         return self._environment[name]
 
-    def _whole(self, folder: str, file: str) -> str:
+    def _whole(self, path: str) -> str:
         """The content of a file, as Kubernetes mounts secrets."""
-        path = f"{folder.rstrip('/')}/{file}"
         try:
             return self._read_file(path)
         except OSError as error:
@@ -264,7 +289,12 @@ _PROPERTY: Final = re.compile(r"[\w.]+\s*=")
 
 def note_missing(problems: Problems, option: str, error: ReferenceMissing) -> None:
     """Note that a reference of an option leads nowhere."""
-    problems.add(option, str(error), is_missing=not isinstance(error, NoReference))
+    problems.add(
+        option,
+        str(error),
+        is_missing=not isinstance(error, NoReference),
+        is_forbidden=isinstance(error, ReferenceForbidden),
+    )
 
 
 class Members(list[tuple[str, object]]):

@@ -69,12 +69,14 @@ class Problem:
     """One sentence about one option; `value` is what was given as it may be shown, None when it may not.
 
     `is_missing`: what its reference points at is not there, on this machine and at this time.
+    `is_forbidden`: it may not be read, wherever it leads.
     """
 
     option: str
     message: str
     value: str | None = None
     is_missing: bool = False
+    is_forbidden: bool = False
 
     def __str__(self) -> str:
         shown = "" if self.value is None else f" = {self.value!r}"
@@ -103,9 +105,19 @@ class Problems:
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
 
-    def add(self, option: str, message: str, value: str | None = None, *, is_missing: bool = False) -> None:
+    def add(
+        self,
+        option: str,
+        message: str,
+        value: str | None = None,
+        *,
+        is_missing: bool = False,
+        is_forbidden: bool = False,
+    ) -> None:
         """Note a problem of an option; the value only as it may be shown."""
-        problem = Problem(option=option, message=message, value=value, is_missing=is_missing)
+        problem = Problem(
+            option=option, message=message, value=value, is_missing=is_missing, is_forbidden=is_forbidden
+        )
         self._found[problem] = None
 
     def __iter__(self) -> Iterator[Problem]:

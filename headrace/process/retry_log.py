@@ -30,19 +30,20 @@ def problem_kind(sentence: str) -> str:
 class RetryLog:
     """A WARN for each sentence that is new since the last success, and DEBUG for the same again.
 
-    The oldest of a thousand is forgotten. The end has a line of its own: `problem_over`, of the problem
-    that `/status` shows. For one thread.
+    With `is_error` an ERROR: it does not pass by itself. The oldest of a thousand is forgotten. The end has a
+    line of its own: `problem_over`, of the problem that `/status` shows. For one thread.
     """
 
-    def __init__(self, log: Any, event: str) -> None:
+    def __init__(self, log: Any, event: str, *, is_error: bool = False) -> None:
         self._log: Final = log
+        self._first: Final = log.error if is_error else log.warning
         self._event: Final = event
         self._told: dict[tuple[Hashable, str], None] = {}
 
     def failed(self, of: Hashable, error: Exception, **fields: object) -> None:
         """What is tried again has failed; `of` says which of several it is."""
         told = (of, problem_kind(str(error)))
-        tell = self._log.debug if told in self._told else self._log.warning
+        tell = self._log.debug if told in self._told else self._first
         self._told.pop(told, None)
         self._told[told] = None
         if len(self._told) > _MOST:

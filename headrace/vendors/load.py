@@ -16,7 +16,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from headrace.options import client_names
 from headrace.options.aws_forms import machine_region
 from headrace.options.build import build
 from headrace.options.checks import check, check_transforms, transform_warnings, warnings
@@ -31,10 +30,12 @@ from headrace.options.client_translation import (
 )
 from headrace.options.configuration_text import (
     FileKind,
+    PropertiesError,
     ReferenceMissing,
     References,
     connector_defaults,
     is_unreplaced,
+    parse_properties,
     read_text,
 )
 from headrace.options.connection_build import trace_warnings
@@ -42,21 +43,28 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, is_known
+from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather
 from headrace.options.parsed_options import Values, direction, options_without_meaning
-from headrace.options.secret import Secret, is_secret_name
+from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
-from headrace.options.suggestions import suggested, unknown_class
+from headrace.options.suggestions import unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.value_types import FormError
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
 from headrace.options.vendor_translation import Translated, translate
+from headrace.options.worker_limits import (
+    NO_LIMITS,
+    TOPIC_CREATION,
+    WorkerLimits,
+    topics_warning,
+    worker_limits,
+)
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
-from headrace.vendors.connect.options import CONNECT_OPTIONS, needless_of_converter
+from headrace.vendors.leftovers import is_leftover, is_leftover_of_a_source, names_of
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
 from headrace.vendors.lenses.translation import LENSES
 from headrace.vendors.quix.names import is_quix, with_our_names
@@ -101,94 +109,6 @@ def check_spark(entries: Mapping[str, Entry], problems: Problems) -> None:
             problems.add("spark.remote", "says otherwise than spark.master; keep one of them", remote.shown)
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-# Of Connect itself, or often left over from examples; those that Connect reads have no counterpart here.
-_NAMES: Final = _names(
-    """
-    tasks.max.enforce connector.plugin.version task.class plugin.discovery plugin.path
-    schema.enable schemas.enable auto.offset.reset enable.auto.commit client.id group.id topic.creation.enable
-    topic.creation.groups transaction.boundary exactly.once.source.support offset.flush.timeout.ms
-    metadata.max.age.ms max.request.size
-    """
-)
-_PREFIXES: Final = (
-    "internal.key.converter",
-    "internal.value.converter",
-    "offset.storage.",
-    "config.storage.",
-    "config.providers",
-    "status.storage.",
-    "rest.",
-    "avro.converter.",
-    "producer.",
-    "consumer.",
-    "admin.",
-)
-TOPIC_CREATION: Final = "topic.creation."
-_OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")
-# Names of these groups are of Connect as much as of any connector.
-_COMMON: Final = _names(
-    """
-    topics topic schema schemas key value header errors config name max connector tasks transaction offsets
-    log state http format
-    """
-)
-_OF_CLIENTS: Final = frozenset().union(
-    *client_names.KNOWN.values(), *client_names.RENAMED.values(), client_names.WITHOUT_COUNTERPART
-)
-CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
-
-
-def is_leftover(option: str, own: Vendor | None, vendors: tuple[Vendor, ...]) -> bool:
-    """Whether a line decides nothing in a connector whose options are `own`'s, and ours."""
-    if option.startswith(_OVERRIDES):
-        return option.split(".", 2)[2] in client_names.NEEDLESS
-    if is_known(option):
-        return False
-    if option in _NAMES or option in _OF_CLIENTS or option.startswith(_PREFIXES):
-        return True
-    # What signs is never passed over, whichever sink calls it so.
-    is_of_others = any(each is not own and each.option(option) is not None for each in vendors)
-    if is_of_others and not is_secret_name(option) and not option.startswith("aws."):
-        return True
-    names = () if own is None else names_of(own)
-    if suggested(option, (*SPELLINGS, *names)) is not None:
-        return False
-    return "." not in option or option.partition(".")[0] not in _groups(names)
-
-
-def is_leftover_of_a_source(
-    option: str,
-    text: str,
-    configuration: Mapping[str, str],
-    vendors: tuple[Vendor, ...],
-    own: Vendor | None = None,
-) -> bool:
-    """The same for a source, whose converters write: what they write is decided by their own options."""
-    if option.startswith(TOPIC_CREATION):
-        return not is_known(option)
-    if any(each.matches(option) for each in CONNECT_OPTIONS if option.startswith(CONVERTERS)):
-        part = next(name for name in CONVERTERS if option.startswith(name))
-        suffix = option.removeprefix(f"{part}.")
-        if is_known(option) or suffix == option:
-            return False
-        named = configuration.get(part, "").strip()
-        return needless_of_converter(named, suffix, text, writes=True) is not None
-    return is_leftover(option, own, vendors)
-
-
-def names_of(vendor: Vendor) -> tuple[str, ...]:
-    """The names of a maker's options, without families."""
-    return tuple(row.name for row in vendor.options if not row.name.endswith("*"))
-
-
-def _groups(names: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(name.partition(".")[0] for name in (*SPELLINGS, *names)) - _COMMON
-
-
 _TOPICS: Final = (
     "; missing topics are created with topic.creation.default.partitions and .replication.factor, and with "
     "the brokers' defaults: create those beforehand that need more"
@@ -210,17 +130,20 @@ def load(
     """Return the settings that a configuration's text describes.
 
     `overrides` (`--set`) win over the text, the text over `worker_config`, the text of a Connect worker's
-    file. `read_file` and `read_bytes` are asked for the files that `${file:..}` and a PKCS12 trust store
-    name, and may raise OSError; where no region is given, for those of AWS's profiles; nothing else is read.
+    file, and what that forbids its connectors is refused. `read_file` and `read_bytes` are asked for the
+    files that `${file:..}` and a PKCS12 trust store name, and may raise OSError; where no region is given,
+    for those of AWS's profiles; nothing else is read.
     A configuration of another vendor's connector (`vendors`) is translated first. Raises SettingsError
     with all problems, and nothing else.
     """
-    references = References(environment=environment, read_file=read_file)
+    limits = _limits(worker_config)
+    references = References(environment=environment, read_file=read_file, limits=limits.references)
     try:
         found = _load(
             text,
             kind,
             references,
+            limits,
             environment=environment,
             read_file=read_file,
             overrides=overrides,
@@ -231,6 +154,14 @@ def load(
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
     return replace(found, warnings=tuple(map(references.hidden, found.warnings)))
+
+
+def _limits(worker_config: str | None) -> WorkerLimits:
+    try:
+        given = parse_properties((worker_config or "").removeprefix("\ufeff"))
+    except PropertiesError:
+        return NO_LIMITS  # a problem of the text, which is read again
+    return worker_limits(dict(given))
 
 
 def _hidden(problem: Problem, references: References) -> Problem:
@@ -248,6 +179,7 @@ def _load(
     text: str,
     kind: FileKind,
     references: References,
+    limits: WorkerLimits,
     *,
     environment: Mapping[str, str],
     read_file: Callable[[str], str],
@@ -260,11 +192,14 @@ def _load(
     file = read_text(text, kind, problems)
     # Given as something else than a text: said already.
     unread = {canonical(problem.option) for problem in problems}
+    for problem in limits.problems({**file, **overrides}):
+        problems.add(problem.option, problem.message)
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
     vendor = vendor_of({**file, **overrides}, vendors)
     if vendor is None:
         _check_class({**file, **overrides}, problems)
     written = _written(file, overrides, references, canonical if vendor is None else str.strip)
+    file, without_topics = limits.without_topics(file)
     translated = None
     if vendor is not None:
         translated = translate(
@@ -327,6 +262,7 @@ def _load(
         warnings=(
             *(() if translated is None else translated.warnings),
             *_ignored(gathered, values),
+            *topics_warning(without_topics),
             *warnings(values),
             *trace_warnings(values, environment),
             *_unlikely(gathered),

@@ -174,6 +174,9 @@ _OF_THE_WORKER: Final = {
 }
 
 
+_BLANK_ENDS: Final = "has blanks or line ends at its ends; expected 1 to 200 of a-z A-Z 0-9 . _ -"
+
+
 class RecordTooLarge(HeadraceError):
     """The configuration topic does not take a record of this size."""
 
@@ -339,7 +342,10 @@ def folder_problems(config: Mapping[str, str]) -> list[Problem]:
 def worker_problems(name: str, config: Mapping[str, str], *, reserved: str) -> list[Problem]:
     """All else that a worker refuses in a connector's configuration, however it came to have it."""
     problems = [one for one in _of_the_worker(config) if canonical(one.option) != STATE_FOLDER]
-    if name == reserved:
+    if name != name.strip():
+        # Of the connector that it is without them it would be a second one, with the same ledger.
+        problems.append(Problem(option="name", message=_BLANK_ENDS, value=name))
+    if name.strip() == reserved:
         # Its leadership would be the workers' own.
         problems.append(
             Problem(

@@ -18,13 +18,16 @@ from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import OWNER
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
+from headrace.kafka.kafka_errors import LedgerCutOff
 from headrace.kafka.leadership import Leadership, Role
 from headrace.kafka.ledger_reader import LedgerReader
+from headrace.kafka.ledger_topic import OF_WORKERS, LedgerIdentity, describe_ledger_topic, refuse_changed
 from headrace.model.errors import (
     HeadraceError,
     InvalidConfiguration,
     InvalidLedger,
     LeadershipLost,
+    TopicMissing,
     Unavailable,
 )
 from headrace.model.ledger_entry import ControlKey, encode_key
@@ -43,6 +46,8 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
+# A topic that cannot serve waits for an operator.
+_REFUSED_SECONDS: Final = 10.0
 _END_SECONDS: Final = 3.0
 # After so long without what was written the topic is asked for its end: something else may be there.
 _OVERWRITTEN_SECONDS: Final = 1.0
@@ -70,8 +75,15 @@ class ConfigurationTopic:
         self._led: DriverLedger | None = None
         self._failures: list[HeadraceError] = []
         self._reader: LedgerReader | None = None
+        # Which topic this worker has begun with, how far it has read it, and that what was read is not there.
+        # Another one, or less of it, would be read as if connectors had been deleted.
+        self._identity: LedgerIdentity | None = None
+        self._position = 0
+        self._lost: str | None = None
+        self._refused: tuple[float, str] | None = None
         self._problem: str | None = None
         self._retries = RetryLog(_log, "worker_lead_lost")
+        self._refusals = RetryLog(_log, "worker_lead_refused", is_error=True)
         self._foreign: dict[bytes, None] = {}
         self._thread: threading.Thread | None = None
         self._contact = BrokerContact(
@@ -88,7 +100,9 @@ class ConfigurationTopic:
                 name=settings.name,
                 topic=settings.topic,
                 replication_factor=settings.replication_factor,
+                words=OF_WORKERS,
             )
+            self._identity, self._position, self._lost = found.identity, 0, None
             self.cluster_id = found.identity.cluster_id
             self._refuse_others_topic(self._read())
         except InvalidLedger as error:
@@ -139,18 +153,22 @@ class ConfigurationTopic:
         led, failures = self._led, self._failures
         if led is not None:
             if failures:
-                raise _unreadable(failures[0]) from failures[0]
+                raise _unreadable(self._noted(failures[0])) from failures[0]
             return led.cache.controls()
         with self._lock:
-            reader = self._reader
+            if self._refused is not None and time.monotonic() < self._refused[0]:
+                raise InvalidLedger(self._refused[1])
             try:
-                if reader is None:
-                    reader = self._read()
+                reader = self._reader or self._read()
                 # Raises what has ended the reading.
                 reader.wait_for(lambda: False, 0.0)
             except HeadraceError as error:
                 self._end_reading()
-                raise _unreadable(error) from error
+                found = _unreadable(self._noted(error))
+                if isinstance(found, InvalidLedger):
+                    self._refused = time.monotonic() + _REFUSED_SECONDS, str(found)
+                raise found from error
+            self._refused = None
             return reader.cache.controls()
 
     def read_to_end(self) -> None:
@@ -242,7 +260,55 @@ class ConfigurationTopic:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
+    def _noted(self, error: HeadraceError) -> HeadraceError:
+        """The error; where the topic has lost what was read of it that stays, however it is read again."""
+        return self._cut_off() if isinstance(error, LedgerCutOff) else error
+
+    def _cut_off(self) -> InvalidLedger:
+        self._lost = (
+            f"The configuration topic {self._settings.topic!r} does not have any more what was read of it: "
+            f"records were deleted from it, brokers have lost them, or it was made again: {OF_WORKERS.lost}"
+        )
+        return InvalidLedger(self._lost)
+
+    def _require_same_topic(self) -> None:
+        """InvalidLedger when the topic is not what this worker has read and decided by. Blocks."""
+        if self._identity is None:
+            return
+        known, admin = self._position_read(), self._admin()
+        try:
+            now = describe_ledger_topic(admin, self._settings.topic, OF_WORKERS).identity
+            _, end = admin.ends(self._settings.topic)
+        except TopicMissing:
+            now, end = None, 0
+        refuse_changed(self._identity, now, OF_WORKERS)
+        if self._lost is not None:
+            raise InvalidLedger(self._lost)
+        if end < known:
+            raise self._cut_off()
+
+    def _position_read(self) -> int:
+        with self._lock:
+            if self._reader is not None:
+                self._position = max(self._position, self._reader.position)
+            return self._position
+
+    def _require_same_records(self, ledger: DriverLedger) -> None:
+        """InvalidLedger when the ledger, read whole, lacks what this worker has read of it; Unavailable."""
+        self._require_same_topic()
+        reader = self._reader
+        if reader is None:
+            return
+        try:
+            # Brokers that are asked for what follows judge by epochs whether it is of the same log.
+            is_read = reader.reads_to(ledger.position, _CALL_SECONDS)
+        except HeadraceError as error:
+            raise self._noted(error) from error
+        if not is_read:
+            raise Unavailable(f"config.storage.topic cannot be read to its end in {_CALL_SECONDS:.0f} s.")
+
     def _read(self) -> LedgerReader:
+        self._require_same_topic()
         settings = self._settings
         self._foreign.clear()
         self._reader = LedgerReader(
@@ -251,6 +317,8 @@ class ConfigurationTopic:
             topic=settings.topic,
             timeout=_CALL_SECONDS,
             pass_over=self._pass_over,
+            before=self._identity,
+            words=OF_WORKERS,
         )
         return self._reader
 
@@ -278,6 +346,7 @@ class ConfigurationTopic:
             )
 
     def _end_reading(self) -> None:
+        self._position_read()
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -286,18 +355,23 @@ class ConfigurationTopic:
 
     def _run(self) -> None:
         while not self._stop.asked.is_set():
+            pause = _PAUSE_SECONDS
             try:
                 self._lead()
             except InvalidLedger as error:
-                self._problem = str(error)
-                _log.error("worker_lead_refused", error=str(error))  # the sentence says it
+                self._problem, pause = str(error), _REFUSED_SECONDS
+                self._refusals.failed(None, error)
             except HeadraceError as error:
                 self._problem = str(error)
                 self._retries.failed(None, error, detail="it is tried again")
-            self._stop.asked.wait(_PAUSE_SECONDS)
+            self._stop.asked.wait(pause)
 
     def _lead(self) -> None:
         """Wait for the lead and keep it until it is lost or the worker stops."""
+        # Before it joins: one that has begun with the new one may lead. Who is cut off from the brokers is
+        # found below, and what is led over is looked at again.
+        with suppress(Unavailable):
+            self._require_same_topic()
         settings, lost = self._settings, threading.Event()
         failures: list[HeadraceError] = []
         self._failures = failures
@@ -326,13 +400,17 @@ class ConfigurationTopic:
                 on_failed=failures.append,
                 is_given_up=self._stop.at_once.is_set,
                 pass_over=self._pass_over,
+                before=self._identity,
+                words=OF_WORKERS,
             )
             closing.callback(ledger.close)
             ledger.take_over(timeout=_CALL_SECONDS)
+            self._require_same_records(ledger)
             closing.callback(self._set_led, None)
             self._set_led(ledger)
             self._problem = None
-            self._retries.over(None)
+            for retries in (self._retries, self._refusals):
+                retries.over(None)
             _log.info("worker_leads", group=settings.group, topic=settings.topic)
             self._keep(ledger, lost, failures)
 
@@ -341,7 +419,7 @@ class ConfigurationTopic:
         while not lost.wait(_LOOK_SECONDS) and not self._stop.asked.is_set():
             self._contact.on_heard()
             if failures:
-                raise failures[0]
+                raise self._noted(failures[0])
             if time.monotonic() - checked > _CHECK_SECONDS:
                 checked = time.monotonic()
                 with suppress(Unavailable):

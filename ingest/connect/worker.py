@@ -27,7 +27,7 @@ from headrace.model.connector_records import (
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from headrace.options import Settings, SettingsError
-from headrace.options.given import canonical
+from headrace.options.given import Problem, canonical
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.threads import ThreadFailures, collecting, start_thread
@@ -439,6 +439,9 @@ def loading(settings: WorkerSettings, load_text: Any) -> LoadSettings:
             found: Settings = load_text(config, settings.text)
         except SettingsError as error:
             raise SettingsError((*problems, *error.problems)) from error
+        if not problems and found.name != record.name:
+            named = Problem(option="name", message=f"is read as {found.name!r}", value=record.name)
+            problems = [named]
         if problems:
             raise SettingsError(tuple(problems))
         # One that an earlier version stored: it loses a cache by it, and nothing else.

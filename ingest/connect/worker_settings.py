@@ -29,7 +29,9 @@ from headrace.options.configuration_text import (
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
-from headrace.vendors.load import CONVERTERS, load
+from headrace.options.worker_limits import LIMITS, is_limit, is_of_references, worker_limits
+from headrace.vendors.leftovers import CONVERTERS
+from headrace.vendors.load import load
 
 _log = structlog.get_logger(__name__)
 
@@ -49,6 +51,7 @@ WORKER_OPTIONS: Final = frozenset(
         "session.timeout.ms",
         "bootstrap.servers",
         _LARGEST,
+        *LIMITS,
         *_OF_THE_PROCESS,
     }
 )
@@ -91,7 +94,8 @@ def read_worker(
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
     pairs = _pairs(text, is_json=is_json)
     written = dict(pairs)
-    references = References(environment=environment, read_file=read_file)
+    limits = worker_limits(written)
+    references = References(environment=environment, read_file=read_file, limits=limits.references)
     # What goes on to connectors keeps its references: they are resolved where it is used.
     given = {
         name: _resolved(references, name, value) if name in WORKER_OPTIONS else value
@@ -105,12 +109,16 @@ def read_worker(
         # A connector's configuration is a record of the worker's.
         options["producer.override.max.request.size"] = given[_LARGEST]
     file = _properties(written)
+    # What the file forbids is forbidden to connectors: of its own it has the references alone limited.
+    of_frame = {
+        name: value for name, value in written.items() if is_of_references(name) or not is_limit(name)
+    }
     frame = load(
         json.dumps(_FRAME | options | {"rest.listen": listen}),
         kind="json",
         environment=environment,
         read_file=read_file,
-        worker_config=file,
+        worker_config=_properties(of_frame),
     )
     group = given.get("group.id", DEFAULT_GROUP)
     if not group.strip():
@@ -269,6 +277,7 @@ def _is_known(name: str) -> bool:
     return (
         name in WORKER_OPTIONS
         or is_of_worker(name)
+        or is_limit(name)
         or name.startswith(("spark.", *CONVERTERS))
         or name == "offset.flush.interval.ms"
     )
@@ -380,10 +389,15 @@ def _read(path: Path) -> ConnectorRecord:
         problems.raise_if_any()
     except (UnicodeDecodeError, SettingsError) as error:
         return _unread(path, str(error))
-    name = config.get("name", "").strip() or path.stem
+    name = config.get("name", "").strip() or _name_of_file(path)
     return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
 
 
 def _unread(path: Path, why: str) -> ConnectorRecord:
-    name = path.stem
+    name = _name_of_file(path)
     return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=f"{path} cannot be read: {why}")
+
+
+def _name_of_file(path: Path) -> str:
+    """The name of a connector whose file gives none."""
+    return path.stem.strip() or path.stem

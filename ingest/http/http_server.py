@@ -22,6 +22,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import json_text, printable
 from headrace.process.threads import start_thread
 from ingest.http.other_sites import is_local, is_loopback
+from ingest.http.request_body import body_length, read_body
 
 _log = structlog.get_logger(__name__)
 
@@ -315,7 +316,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         """Answer, or refuse what is no request of ours."""
         manners = self.server.manners
-        length = self._body_length()
+        is_current = self.request_version == self.protocol_version
+        length = body_length(self.headers, most=manners.max_body, is_current=is_current)
         if manners.methods is not None and self.command not in manners.methods:
             self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
         elif not self._names_us():
@@ -323,10 +325,13 @@ class _Handler(BaseHTTPRequestHandler):
         elif isinstance(length, HTTPStatus):
             self.send_error(length)
         elif (refusal := manners.admit(self.path, self.headers)) is not None:
-            self.rfile.read(min(length, _THROWN_AWAY))
-            self._answer(refusal, ends=length > _THROWN_AWAY)
+            is_long = length is not None and length > _THROWN_AWAY
+            thrown = read_body(self.rfile, _THROWN_AWAY if is_long else length, most=_THROWN_AWAY)
+            self._answer(refusal, ends=is_long or isinstance(thrown, HTTPStatus))
+        elif isinstance(body := read_body(self.rfile, length, most=manners.max_body), HTTPStatus):
+            self.send_error(body)
         else:
-            self._pass_on(self.rfile.read(length))
+            self._pass_on(body)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815 - http.server finds methods by these names
 
@@ -354,20 +359,6 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception:  # noqa: BLE001 - the log has it, and the client an answer
             _log.exception("endpoint_failed", method=request.method, path=printable(request.path))
             return manners.refuse(HTTPStatus.INTERNAL_SERVER_ERROR, _DEFECT)
-
-    def _body_length(self) -> int | HTTPStatus:
-        """How many bytes follow the headers, or why they are not read."""
-        if "Transfer-Encoding" in self.headers:
-            return HTTPStatus.LENGTH_REQUIRED
-        lengths = {str(length).strip() for length in self.headers.get_all("Content-Length", ["0"])}
-        length = lengths.pop()
-        # Two lengths that differ would let a body hold a request of its own.
-        if lengths or not (length.isascii() and length.isdigit()):
-            return HTTPStatus.BAD_REQUEST
-        # Ten digits are more than any limit; what is longer need not be made a number.
-        if len(length) > 10 or int(length) > self.server.manners.max_body:  # noqa: PLR2004 - see above
-            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        return int(length)
 
     def handle_expect_100(self) -> bool:
         """Ask for the body at once: what is written waits for the rest of an answer otherwise."""

@@ -121,7 +121,11 @@ def _problems(texts: Mapping[str, str], worker_config: str) -> list[Problem]:
         )
     except SettingsError as error:
         is_unsure = _unsure(texts, worker_config)
-        return [one for one in error.problems if not one.is_missing and not is_unsure(_option_of(one))]
+        return [
+            one
+            for one in error.problems
+            if one.is_forbidden or not (one.is_missing or is_unsure(_option_of(one)))
+        ]
     return []
 
 

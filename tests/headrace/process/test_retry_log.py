@@ -35,6 +35,16 @@ def test_the_same_again_is_for_debug() -> None:
     ]
 
 
+def test_what_does_not_pass_by_itself_is_an_error_once() -> None:
+    """The same again is for DEBUG, as of all that is tried again."""
+    retries = RetryLog(structlog.get_logger("x"), "worker_lead_refused", is_error=True)
+    with structlog.testing.capture_logs() as logged:
+        for _ in range(3):
+            retries.failed(None, Unavailable("It may not be led."))
+
+    assert [line["log_level"] for line in logged] == ["error", "debug", "debug"]
+
+
 def test_it_does_not_keep_any_number_of_sentences() -> None:
     """The same again is for DEBUG all the while; what was not said for a thousand others is said again."""
     retries = RetryLog(structlog.get_logger("x"), "listing_failed")

@@ -1,21 +1,24 @@
 """The configuration topic on a real broker, without a worker around it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
-from headrace.model.connector_records import ConnectorRecord, connector_key, encode
-from headrace.model.errors import InvalidConfiguration
+from headrace.kafka.admin import KafkaAdmin
+from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
+from headrace.model.errors import InvalidConfiguration, InvalidLedger, Unavailable
 from headrace.model.ledger_entry import encode_key
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.worker_settings import read_worker
 from ingest.service.stop import Stop
 from tests.support.aws import unique
-from tests.support.kafka import TopicFactory
+from tests.support.kafka import BrokerFactory, TopicFactory, delete_topic
+from tests.support.kafka_logs import cut_off
 from tests.support.until import until_sync
 
 pytestmark = pytest.mark.parts
@@ -174,3 +177,113 @@ def produce(bootstrap: str, topic: str, records: Mapping[bytes, bytes | None]) -
     for key, value in records.items():
         producer.produce(topic, value, key=key)
     assert producer.flush(60) == 0
+
+
+def names_in(one: ConfigurationTopic) -> list[str] | str:
+    """The connectors that a worker reads, or why it cannot."""
+    try:
+        return list(connector_records(one.controls()))
+    except (InvalidLedger, Unavailable) as error:
+        return str(error)
+
+
+def write_connector(led: ConfigurationTopic, name: str) -> None:
+    """Have the worker that leads create a connector."""
+    led.write([(connector_key(name), encode(ConnectorRecord(name=name, config={"topics": "t"}, at_ms=0)))])
+
+
+def made_again(topic: str, bootstrap: str) -> None:
+    """Have an operator delete the topic, and something make it again."""
+    admin = KafkaAdmin({"bootstrap.servers": bootstrap})
+    delete_topic(topic, bootstrap=bootstrap)
+    until_sync(lambda: not admin.has_topic(topic), what="its end")
+    admin.create_topic(
+        topic, partitions=1, replication_factor=None, configuration={"cleanup.policy": "compact"}
+    )
+    until_sync(lambda: admin.has_topic(topic), what="the topic")
+
+
+def until_lost(workers: Sequence[ConfigurationTopic], before: list[str], why: str) -> None:
+    """Return when each worker says what is lost, leads no more, and reads nothing that is less."""
+    for one in workers:
+
+        def is_told(one: ConfigurationTopic = one) -> bool:
+            found = names_in(one)
+            assert found == before or "config.storage.topic cannot be read: " in found, found
+            return why in found and why in str(one.problem) and not one.is_leading
+
+        until_sync(is_told, seconds=120, what="the loss")
+        assert "restart all workers" in str(one.problem)
+
+
+def test_a_topic_that_is_made_again_is_not_read_as_if_its_connectors_were_deleted(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """By no worker that has read them, which leads no more either; one that begins then may."""
+    name, group = topic("configs", config={"cleanup.policy": "compact"}), unique("group")
+    with (
+        capture_logs() as logged,
+        leading(kafka_bootstrap, tmp_path / "a", name, group) as led,
+        opened(kafka_bootstrap, tmp_path / "b", name, group) as followed,
+    ):
+        write_connector(led, "x")
+        until_sync(lambda: names_in(followed) == ["x"], what="the connector")
+        made_again(name, kafka_bootstrap)
+        until_lost((led, followed), ["x"], "was deleted and made again")
+        with leading(kafka_bootstrap, tmp_path / "c", name, group) as new:
+            assert names_in(new) == []
+            until_lost((led, followed), ["x"], "was deleted and made again")
+    refused = [line["log_level"] for line in logged if line["event"] == "worker_lead_refused"]
+    assert set(refused) <= {"error", "debug"}
+    # Each worker may first read that records are missing, and then why.
+    assert 2 <= refused.count("error") <= 4
+
+
+@pytest.mark.long  # a broker of its own
+def test_a_topic_that_has_lost_its_end_is_not_read_as_if_connectors_were_deleted(
+    own_broker: BrokerFactory, tmp_path: Path
+) -> None:
+    """It is the same topic, and the workers that have read more of it stay with what they have read."""
+    broker, folder = own_broker(), tmp_path / "state"
+    with (
+        leading(broker.bootstrap, folder / "a", "configs", "g") as led,
+        opened(broker.bootstrap, folder / "b", "configs", "g") as followed,
+    ):
+        write_connector(led, "x")
+        _, cut = KafkaAdmin({"bootstrap.servers": broker.bootstrap}).ends("configs")
+        write_connector(led, "y")
+        until_sync(lambda: names_in(followed) == ["x", "y"], what="both connectors")
+        broker.stop()
+        (log,) = broker.folder.glob("**/configs-0/*.log")
+        cut_off(log, cut)
+        broker.start()
+        until_lost((led, followed), ["x", "y"], "does not have any more what was read of it")
+        with leading(broker.bootstrap, folder / "c", "configs", "g") as new:
+            assert names_in(new) == ["x"]
+            until_lost((led, followed), ["x", "y"], "does not have any more what was read of it")
+
+
+def test_a_topic_that_deletes_with_time_is_refused_in_its_own_words(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """By the worker's option, and not as a ledger of objects."""
+    name = topic("configs", config={"cleanup.policy": "delete"})
+    with (
+        pytest.raises(InvalidConfiguration, match=r"config\.storage\.topic 'configs.*workers would end"),
+        opened(kafka_bootstrap, tmp_path, name, unique("group")),
+    ):
+        pass
+
+
+def test_the_topic_of_another_group_is_not_led(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """The sentence names the other group's workers and the option."""
+    name, group = topic("configs", config={"cleanup.policy": "compact"}), unique("group")
+    with leading(kafka_bootstrap, tmp_path / "a", name, group):
+        pass
+    with opened(kafka_bootstrap, tmp_path / "b", name, unique("group")) as other:
+        of_others = f"holds the configurations of the workers 'worker-{group}'"
+        until_sync(lambda: of_others in str(other.problem), seconds=60, what="the refusal")
+        assert "config.storage.topic" in str(other.problem)
+        assert "offsets.storage.topic" not in str(other.problem)

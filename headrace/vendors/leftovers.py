@@ -1,0 +1,99 @@
+"""The lines of a configuration that decide nothing: Connect's own, and those of other vendors' connectors."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.options import client_names
+from headrace.options.merge import SPELLINGS, is_known
+from headrace.options.secret import is_secret_name
+from headrace.options.suggestions import suggested
+from headrace.options.vendor import Vendor
+from headrace.options.worker_limits import TOPIC_CREATION
+from headrace.vendors.connect.options import CONNECT_OPTIONS, needless_of_converter
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Of Connect itself, or often left over from examples; those that Connect reads have no counterpart here.
+_NAMES: Final = _names(
+    """
+    tasks.max.enforce connector.plugin.version task.class plugin.discovery plugin.path
+    schema.enable schemas.enable auto.offset.reset enable.auto.commit client.id group.id topic.creation.enable
+    topic.creation.groups transaction.boundary exactly.once.source.support offset.flush.timeout.ms
+    metadata.max.age.ms max.request.size
+    """
+)
+_PREFIXES: Final = (
+    "internal.key.converter",
+    "internal.value.converter",
+    "offset.storage.",
+    "config.storage.",
+    "config.providers",
+    "status.storage.",
+    "rest.",
+    "avro.converter.",
+    "producer.",
+    "consumer.",
+    "admin.",
+)
+_OVERRIDES: Final = ("producer.override.", "consumer.override.", "admin.override.")
+# Names of these groups are of Connect as much as of any connector.
+_COMMON: Final = _names(
+    """
+    topics topic schema schemas key value header errors config name max connector tasks transaction offsets
+    log state http format
+    """
+)
+_OF_CLIENTS: Final = frozenset().union(
+    *client_names.KNOWN.values(), *client_names.RENAMED.values(), client_names.WITHOUT_COUNTERPART
+)
+CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+
+
+def is_leftover(option: str, own: Vendor | None, vendors: tuple[Vendor, ...]) -> bool:
+    """Whether a line decides nothing in a connector whose options are `own`'s, and ours."""
+    if option.startswith(_OVERRIDES):
+        return option.split(".", 2)[2] in client_names.NEEDLESS
+    if is_known(option):
+        return False
+    if option in _NAMES or option in _OF_CLIENTS or option.startswith(_PREFIXES):
+        return True
+    # What signs is never passed over, whichever sink calls it so.
+    is_of_others = any(each is not own and each.option(option) is not None for each in vendors)
+    if is_of_others and not is_secret_name(option) and not option.startswith("aws."):
+        return True
+    names = () if own is None else names_of(own)
+    if suggested(option, (*SPELLINGS, *names)) is not None:
+        return False
+    return "." not in option or option.partition(".")[0] not in _groups(names)
+
+
+def is_leftover_of_a_source(
+    option: str,
+    text: str,
+    configuration: Mapping[str, str],
+    vendors: tuple[Vendor, ...],
+    own: Vendor | None = None,
+) -> bool:
+    """The same for a source, whose converters write: what they write is decided by their own options."""
+    if option.startswith(TOPIC_CREATION):
+        return not is_known(option)
+    if any(each.matches(option) for each in CONNECT_OPTIONS if option.startswith(CONVERTERS)):
+        part = next(name for name in CONVERTERS if option.startswith(name))
+        suffix = option.removeprefix(f"{part}.")
+        if is_known(option) or suffix == option:
+            return False
+        named = configuration.get(part, "").strip()
+        return needless_of_converter(named, suffix, text, writes=True) is not None
+    return is_leftover(option, own, vendors)
+
+
+def names_of(vendor: Vendor) -> tuple[str, ...]:
+    """The names of a maker's options, without families."""
+    return tuple(row.name for row in vendor.options if not row.name.endswith("*"))
+
+
+def _groups(names: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(name.partition(".")[0] for name in (*SPELLINGS, *names)) - _COMMON

@@ -1,0 +1,87 @@
+"""The body of a request: how long it is, and one that comes in chunks (RFC 9112, 7.1).
+
+Where two servers disagree about where a body ends, what is in it can pass for a request of its own (request
+smuggling). So all that may be read in two ways is refused, and the connection closed.
+"""
+
+import re
+from email.errors import FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect
+from email.message import Message
+from http import HTTPStatus
+from io import BufferedIOBase
+from typing import Final
+
+# Size, and extensions that mean nothing here.
+_SIZE_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\r\n]*)?\r\n")
+_TRAILER: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n")
+_LONGEST_LINE: Final = 1024
+# What extensions and trailers of one body may be in all.
+_MOST_AROUND: Final = 16_384
+_END: Final = b"\r\n"
+_BLANK: Final = " \t"
+# Ten digits are more than any limit; what is longer need not be made a number.
+_MOST_DIGITS: Final = 10
+
+
+def body_length(headers: Message, *, most: int, is_current: bool) -> int | HTTPStatus | None:
+    """How many bytes follow the headers, None where they come in chunks, or why they are not read.
+
+    `is_current`: the request is of HTTP/1.1, the first version that has chunks.
+    """
+    if any(isinstance(one, _DEFECTS) for one in headers.defects):
+        # What comes after a line that is no header would be passed over, its lengths included.
+        return HTTPStatus.BAD_REQUEST
+    codings, given = headers.get_all("Transfer-Encoding"), headers.get_all("Content-Length")
+    if codings is not None:
+        if given is not None or not is_current:
+            return HTTPStatus.BAD_REQUEST
+        is_chunked = [str(coding).strip(_BLANK).lower() for coding in codings] == ["chunked"]
+        return None if is_chunked else HTTPStatus.LENGTH_REQUIRED
+    lengths = {str(length).strip(_BLANK) for length in given or ["0"]}
+    length = lengths.pop()
+    # Two lengths that differ would let a body hold a request of its own.
+    if lengths or not (length.isascii() and length.isdigit()):
+        return HTTPStatus.BAD_REQUEST
+    if len(length) > _MOST_DIGITS or int(length) > most:
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    return int(length)
+
+
+_DEFECTS: Final = (FirstHeaderLineIsContinuationDefect, MissingHeaderBodySeparatorDefect)
+
+
+def read_body(stream: BufferedIOBase, length: int | None, *, most: int) -> bytes | HTTPStatus:
+    """A body of this length, or in chunks (None), of `most` bytes in all; else why it cannot be read."""
+    if length is None:
+        return _read_chunks(stream, most)
+    body = stream.read(length)
+    # Half of what was meant is not carried out.
+    return body if len(body) == length else HTTPStatus.BAD_REQUEST
+
+
+def _read_chunks(stream: BufferedIOBase, most: int) -> bytes | HTTPStatus:
+    body, left = bytearray(), _MOST_AROUND
+    while True:
+        line = stream.readline(_LONGEST_LINE)
+        found = _SIZE_LINE.fullmatch(line)
+        if found is None:
+            return HTTPStatus.BAD_REQUEST
+        left -= len(line) - len(found[1]) - len(_END)
+        size = int(found[1], 16)
+        if left < 0 or len(body) + size > most:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        if size == 0:
+            return bytes(body) if _ends(stream, left) else HTTPStatus.BAD_REQUEST
+        body += stream.read(size)
+        # At the end of what was sent, too: half a body is refused.
+        if stream.read(len(_END)) != _END:
+            return HTTPStatus.BAD_REQUEST
+
+
+def _ends(stream: BufferedIOBase, left: int) -> bool:
+    """Whether what follows the last chunk is trailers, which are dropped, and the end."""
+    while (line := stream.readline(_LONGEST_LINE)) != _END:
+        left -= len(line)
+        if left < 0 or _TRAILER.fullmatch(line) is None:
+            return False
+    return True
