@@ -88,7 +88,9 @@ def _kind(column: ConvertedColumn) -> Hashable:
     if isinstance(column, PlainColumn):
         return column.form
     if isinstance(column, TypedColumn) and column.has_array and column.schema.arrow is not None:
-        return str(column.schema.arrow), column.schema.avro, column.schema.version, column.shows_texts
+        schema = column.schema
+        # Connect's schema tells apart what Arrow and Avro may not: an inner name, or what may be null.
+        return str(schema.arrow), schema.avro, schema.version, schema.connect, column.shows_texts
     # Nothing to put together by: it stays by itself.
     return id(column)
 

@@ -109,3 +109,19 @@ def test_a_null_that_is_cast_has_the_place_that_it_had() -> None:
     found = _extracted(plain(Type.INT64, optional=True), 1, None, output=output, step=step)
 
     assert (found.faults, sum(len(run) for run in found.runs)) == ((), 2)
+
+
+def test_records_of_different_schemas_are_not_put_together() -> None:
+    """Though Arrow and Avro show no difference: each keeps its own."""
+    kinds = [plain(Type.INT64), plain(Type.INT64, optional=True)]
+    rows = [
+        {"schema": json_of_schema(struct(("n", kinds[number % 2]))), "payload": {"n": number}}
+        for number in range(4)
+    ]
+    step = {"type": f"{KAFKA}HoistField$Value", "field": "all"}
+    drop = {"type": f"{KAFKA}DropHeaders", "headers": "none"}
+
+    found = converted(WITH_SCHEMA | chain(step, drop), rows)
+
+    schemas = [run.value.connect for run in found.runs for _ in range(len(run))]
+    assert schemas == [struct(("all", struct(("n", kinds[number % 2])))) for number in range(4)]
