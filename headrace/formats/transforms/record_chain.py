@@ -44,7 +44,7 @@ from headrace.formats.transforms.time_steps import field_time, wall_clock
 from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
-from headrace.model.columns import Column, KafkaRecords
+from headrace.model.columns import TRANSFORM_REFUSED, Column, KafkaRecords, Stage
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms import chain as smt
 
@@ -156,8 +156,6 @@ def _bytes(runs: list[Column]) -> Column:
 
 # -- The chain of transforms over runs of records: which step applies to which of them, and what remains -----
 
-REASON: Final = "transform_refused"
-
 Apply = Callable[[Any, ConvertedRecords, RefusedRows], list[ConvertedRecords]]
 
 _STEPS: Final[dict[type[smt.Transform], Apply]] = {
@@ -211,7 +209,12 @@ class RecordChain:
                 if len(found := refused.without(made))
             ]
             faults += [
-                RecordFault(offset=offset, reason=REASON, message=f"transform {step.alias}: {message}")
+                RecordFault(
+                    offset=offset,
+                    reason=TRANSFORM_REFUSED,
+                    message=f"transform {step.alias}: {message}",
+                    stage=Stage.TRANSFORMATION,
+                )
                 for offset, message in refused.found.items()
             ]
         faults.sort(key=lambda fault: fault.offset)
