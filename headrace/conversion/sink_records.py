@@ -37,7 +37,7 @@ from headrace.formats.converters.plain_converters import (
 )
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
-from headrace.formats.encoding.row_schema import ColumnForm
+from headrace.formats.encoding.row_schema import ColumnForm, has_typed_envelope
 from headrace.formats.transforms.record_chain import NullRuns, RecordChain
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Column, KafkaRecords, Numbers, Stage
@@ -339,7 +339,8 @@ class TransformedRecords:
         opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
         self._converter = RecordConverter(sink.converters, sink.output, transformed=opened)
         self._chain = RecordChain(sink.transforms, clock)
-        self._nulls = NullRuns()
+        # A null without a schema has no column in it: its rows are of another schema anyway.
+        self._nulls = NullRuns(sink.transforms, joins=not has_typed_envelope(sink.output))
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
         self._writable = WritableRuns(sink.output, is_transformed=True)
@@ -369,7 +370,7 @@ class TransformedRecords:
                     shaped = (self._of_layout(each, faults) for each in self._shaped(kept, faults))
                     written = (self._written(each, faults) for each in shaped)
                     found += [each for each in written if len(each)]
-        found = list(self._writable.of(found, faults))
+        found = self._nulls.joined(list(self._writable.of(found, faults)))
         if self._members is not None:
             self._members.note(
                 records.topic, [run.value for run in found], read=len(records), kept=sum(map(len, found))
