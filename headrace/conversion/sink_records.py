@@ -37,10 +37,10 @@ from headrace.formats.converters.plain_converters import (
 )
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
-from headrace.formats.encoding.row_schema import ColumnForm
+from headrace.formats.encoding.row_schema import ColumnForm, has_typed_envelope
 from headrace.formats.transforms.record_chain import NullRuns, RecordChain
 from headrace.model.clock import wall_ms
-from headrace.model.columns import Column, KafkaRecords, Numbers
+from headrace.model.columns import Column, KafkaRecords, Numbers, Stage
 from headrace.names.archive_names import LayoutName
 from headrace.options.schema_settings import GlueSettings
 from headrace.options.sink_settings import (
@@ -58,6 +58,7 @@ from headrace.options.sink_settings import (
 _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, OutputFormat.CSV})
 _BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
 _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+_STAGES: Final = {OutputField.KEY: Stage.KEY_CONVERTER, OutputField.VALUE: Stage.VALUE_CONVERTER}
 
 
 FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
@@ -185,7 +186,9 @@ class RecordConverter:
             ignored = np.union1d(ignored, self._null_values(values, faults))
             values = [each for each in values if self._is_writable(each, records.topic, faults)]
         if self._headers is not None:
+            faults.stage = Stage.HEADER_CONVERTER
             self._headers.check(records, faults)
+            faults.stage = Stage.VALUE_CONVERTER
         if not self._holds_all:
             self._rows.check(records, faults)
             if self._sidecars.headers is not None:
@@ -193,12 +196,7 @@ class RecordConverter:
         good = np.ones(len(records), np.bool_)
         good[list(faults.found)] = False
         good[ignored] = False
-        dropped = set(ignored.tolist())
-        found = sorted((row, fault) for row, fault in faults.found.items() if row not in dropped)
-        noted = [
-            RecordFault(offset=int(records.offsets[row]), reason=reason, message=message)
-            for row, (reason, message) in found
-        ]
+        noted = faults.noted(records, but=set(ignored.tolist()))
         made = runs(records, keys, values, np.flatnonzero(good))
         if self._writable is not None:
             made = self._writable.of(made, noted)
@@ -210,6 +208,7 @@ class RecordConverter:
         return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
     def _of_field(self, field: OutputField, data: Column, topic: str, faults: RowFaults) -> list[Segment]:
+        faults.stage = _STAGES[field]
         if field is OutputField.KEY:
             segments = self._key.convert(data, topic, faults)
             if self._sidecars.keys is not None and not self._holds_all:
@@ -340,7 +339,8 @@ class TransformedRecords:
         opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
         self._converter = RecordConverter(sink.converters, sink.output, transformed=opened)
         self._chain = RecordChain(sink.transforms, clock)
-        self._nulls = NullRuns()
+        # A null without a schema has no column in it: its rows are of another schema anyway.
+        self._nulls = NullRuns(sink.transforms, joins=not has_typed_envelope(sink.output))
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
         self._writable = WritableRuns(sink.output, is_transformed=True)
@@ -370,7 +370,7 @@ class TransformedRecords:
                     shaped = (self._of_layout(each, faults) for each in self._shaped(kept, faults))
                     written = (self._written(each, faults) for each in shaped)
                     found += [each for each in written if len(each)]
-        found = list(self._writable.of(found, faults))
+        found = self._nulls.joined(list(self._writable.of(found, faults)))
         if self._members is not None:
             self._members.note(
                 records.topic, [run.value for run in found], read=len(records), kept=sum(map(len, found))
@@ -390,7 +390,7 @@ class TransformedRecords:
             problem = null_problem(self._output, field, column)
             if problem is not None:
                 unheld = column.nulls() & ~gone
-                faults += _faults(run, unheld, *problem)
+                faults += _faults(run, unheld, *problem, stage=_STAGES[field])
                 gone |= unheld
         unfit = RowFaults()
         self._rows.check(run.records, unfit)
@@ -399,10 +399,9 @@ class TransformedRecords:
         if self._output.sidecars.keys is not None:
             for row in np.flatnonzero(run.key.nulls()).tolist():
                 unfit.add(row, *NULL_KEY)
-        for row, problem in unfit.found.items():
-            if not gone[row]:
-                faults += _faults(run, np.array([row]), *problem)
-                gone[row] = True
+        if unfit.found:
+            faults += unfit.noted(run.records, but=set(np.flatnonzero(gone).tolist()))
+            gone[list(unfit.found)] = True
         return run if not gone.any() else run.take(np.flatnonzero(~gone))
 
     def _of_layout(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
@@ -412,8 +411,7 @@ class TransformedRecords:
         rows_of_layout(self._output, OutputField.VALUE, [whole], found)
         if not found.found:
             return run
-        for row, problem in sorted(found.found.items()):
-            faults += _faults(run, np.array([row]), *problem)
+        faults += found.noted(run.records)
         return run.take(np.setdiff1d(np.arange(len(run)), list(found.found)))
 
     def _written(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
@@ -431,10 +429,7 @@ class TransformedRecords:
             return (run,)
         found = RowFaults()
         values = self._shape.convert(run.value.texts(), run.records.topic, found)
-        faults += [
-            RecordFault(offset=int(run.records.offsets[row]), reason=reason, message=message)
-            for row, (reason, message) in found.found.items()
-        ]
+        faults += found.noted(run.records)
         good = np.ones(len(run), np.bool_)
         good[list(found.found)] = False
         keys = [Segment(np.arange(len(run), dtype=np.int64), run.key)]
@@ -442,9 +437,13 @@ class TransformedRecords:
 
 
 def _faults(
-    run: ConvertedRecords, rows: npt.NDArray[np.bool_] | Numbers, reason: str, message: str
+    run: ConvertedRecords,
+    rows: npt.NDArray[np.bool_] | Numbers,
+    reason: str,
+    message: str,
+    stage: Stage = Stage.VALUE_CONVERTER,
 ) -> list[RecordFault]:
     return [
-        RecordFault(offset=offset, reason=reason, message=message)
+        RecordFault(offset=offset, reason=reason, message=message, stage=stage)
         for offset in run.records.offsets[rows].tolist()
     ]

@@ -30,7 +30,7 @@ from headrace.formats.connect.values import (
     value_json,
     value_text,
 )
-from headrace.model.columns import Column, KafkaRecords, Numbers
+from headrace.model.columns import Column, KafkaRecords, Numbers, Stage
 from headrace.options.schema_settings import STYLE, JsonStyle
 from headrace.options.sink_settings import ConverterKind
 
@@ -229,6 +229,7 @@ class RecordFault:
     offset: int
     reason: str
     message: str
+    stage: Stage = Stage.VALUE_CONVERTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

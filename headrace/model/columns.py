@@ -6,6 +6,7 @@ all of them, is part of it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final, Protocol
 
 import numpy as np
@@ -156,6 +157,19 @@ def _part(column: Column, rows: Numbers | slice) -> Column:
 
 
 __all__ = ["NULL_LENGTH", "BadRow", "Column", "Numbers", "RowBatch", "RowPositions"]
+
+
+TRANSFORM_REFUSED: Final = "transform_refused"
+"""The reason of a record that a transform refuses."""
+
+
+class Stage(StrEnum):
+    """What a record was refused by, in the words of Kafka Connect's dead letters."""
+
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    TRANSFORMATION = "TRANSFORMATION"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

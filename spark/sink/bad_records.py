@@ -112,7 +112,7 @@ class DeadLetters:
             ("__connect.errors.offset", b"%d" % offset),
             (_CONNECTOR, self._name.encode()),
             ("__connect.errors.task.id", b"%d" % self._slot),
-            ("__connect.errors.stage", b"VALUE_CONVERTER"),
+            ("__connect.errors.stage", fault.stage.encode()),
             ("__connect.errors.exception.class.name", fault.reason.encode()),
             ("__connect.errors.exception.message", fault.message.encode()),
         ]

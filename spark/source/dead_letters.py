@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from headrace.model.columns import BadRow, Header, RowBatch
+from headrace.model.columns import TRANSFORM_REFUSED, BadRow, Header, RowBatch, Stage
 from headrace.model.positions import Position, position_as_dict
 from headrace.model.slot_protocol import Split
 from spark.source.source_work import TaskSettings
@@ -71,7 +71,7 @@ def dead_letter(
         ),
         ("__connect.errors.connector.name", settings.name.encode()),
         ("__connect.errors.task.id", b"%d" % slot),
-        ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        ("__connect.errors.stage", stage_of(bad).encode()),
         # A value that consumers know: it stays, wherever the module is.
         ("__connect.errors.class.name", b"spark.formats." + settings.format.input_format.value.encode()),
         ("__connect.errors.exception.class.name", bad.reason.encode()),
@@ -90,6 +90,11 @@ def dead_letter(
     if bad.raw is not None and len(bad.raw) + len(bad.raw_key or b"") <= room:
         return bad.raw_key, bad.raw, headers
     return None, b"", [*headers, ("headrace.size", b"%d" % bad.size)]
+
+
+def stage_of(bad: BadRow) -> Stage:
+    """What refused the row."""
+    return Stage.TRANSFORMATION if bad.reason == TRANSFORM_REFUSED else Stage.VALUE_CONVERTER
 
 
 def refused_row(rows: RowBatch, row: int, after: Position | None, why: str) -> BadRow:

@@ -4,7 +4,7 @@ Their values are columns as Arrow, as JSON, as the Avro data that they were, or 
 Segments of keys and of values come together as runs: records of one key schema and one value schema.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -24,6 +24,7 @@ from headrace.formats.converted_records import (
     ConvertedColumn,
     ConvertedRecords,
     Form,
+    RecordFault,
     Rows,
 )
 from headrace.formats.converters.members import (
@@ -32,7 +33,7 @@ from headrace.formats.converters.members import (
     reading_of_arrow,
     reading_of_avro,
 )
-from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, owned
+from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, Stage, owned
 from headrace.model.errors import SourceUnavailable
 from headrace.options.choices import JsonFormat
 
@@ -267,13 +268,30 @@ class Segment:
 
 @dataclass(slots=True)
 class RowFaults:
-    """Rows that give no record, with reason and sentence; the first of a row is kept."""
+    """Rows that give no record, with reason and sentence; the first of a row is kept.
+
+    `stage` is what refuses the rows that are added.
+    """
 
     found: dict[int, tuple[str, str]] = field(default_factory=dict)
+    stage: Stage = Stage.VALUE_CONVERTER
+    _stages: dict[int, Stage] = field(default_factory=dict)
 
     def add(self, row: int, reason: str, message: str) -> None:
         """Notes that the row gives no record."""
-        self.found.setdefault(row, (reason, message))
+        if row not in self.found:
+            self.found[row] = (reason, message)
+            self._stages[row] = self.stage
+
+    def noted(self, records: KafkaRecords, *, but: Collection[int] = ()) -> list[RecordFault]:
+        """The faults of these records, in their order, but those of some rows."""
+        return [
+            RecordFault(
+                offset=int(records.offsets[row]), reason=reason, message=message, stage=self._stages[row]
+            )
+            for row, (reason, message) in sorted(self.found.items())
+            if row not in but
+        ]
 
 
 class RowsUnread(SourceUnavailable):

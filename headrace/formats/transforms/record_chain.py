@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import is_
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from headrace.formats.converted_records import (
     ConvertedColumn,
     ConvertedRecords,
     Form,
+    InferredValues,
     RecordFault,
 )
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
@@ -44,7 +46,7 @@ from headrace.formats.transforms.time_steps import field_time, wall_clock
 from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
-from headrace.model.columns import Column, KafkaRecords
+from headrace.model.columns import TRANSFORM_REFUSED, Column, KafkaRecords, Stage, null_column
 from headrace.options.choices import JsonFormat
 from headrace.options.transforms import chain as smt
 
@@ -88,7 +90,9 @@ def _kind(column: ConvertedColumn) -> Hashable:
     if isinstance(column, PlainColumn):
         return column.form
     if isinstance(column, TypedColumn) and column.has_array and column.schema.arrow is not None:
-        return str(column.schema.arrow), column.schema.avro, column.schema.version, column.shows_texts
+        schema = column.schema
+        # Connect's schema tells apart what Arrow and Avro may not: an inner name, or what may be null.
+        return str(schema.arrow), schema.avro, schema.version, schema.connect, column.shows_texts
     # Nothing to put together by: it stays by itself.
     return id(column)
 
@@ -154,8 +158,6 @@ def _bytes(runs: list[Column]) -> Column:
 
 # -- The chain of transforms over runs of records: which step applies to which of them, and what remains -----
 
-REASON: Final = "transform_refused"
-
 Apply = Callable[[Any, ConvertedRecords, RefusedRows], list[ConvertedRecords]]
 
 _STEPS: Final[dict[type[smt.Transform], Apply]] = {
@@ -209,7 +211,12 @@ class RecordChain:
                 if len(found := refused.without(made))
             ]
             faults += [
-                RecordFault(offset=offset, reason=REASON, message=f"transform {step.alias}: {message}")
+                RecordFault(
+                    offset=offset,
+                    reason=TRANSFORM_REFUSED,
+                    message=f"transform {step.alias}: {message}",
+                    stage=Stage.TRANSFORMATION,
+                )
                 for offset, message in refused.found.items()
             ]
         faults.sort(key=lambda fault: fault.offset)
@@ -258,14 +265,21 @@ def _chosen(condition: smt.Condition, run: ConvertedRecords) -> npt.NDArray[np.b
 
 
 class NullRuns:
-    """Gives runs of nulls alone the schema of what came before them in their topic.
+    """Gives nulls the schema or form of what came before them in their partition.
 
     Transforms make nothing of a null, so that one that is fetched by itself has the schema which its record
-    had before them. That is not the one of its neighbours, and would close their object.
+    had before them. That is not the one of its neighbours, and would close their object. Nor has a null that
+    `ExtractField` takes out of JSON, where its neighbours are texts.
     """
 
-    def __init__(self) -> None:
-        self._last: dict[tuple[str, smt.KeyOrValue], tuple[ColumnSchema, JsonFormat]] = {}
+    def __init__(self, chain: smt.TransformChain, *, joins: bool) -> None:
+        self._last: dict[tuple[str, int, smt.KeyOrValue], tuple[ColumnSchema, JsonFormat]] = {}
+        self._forms: dict[tuple[str, int, smt.KeyOrValue], _Nulls | None] = {}
+        self._extracted = frozenset(
+            step.transform.which
+            for step in chain.steps
+            if joins and isinstance(step.transform, smt.ExtractField)
+        )
 
     def typed(self, run: ConvertedRecords) -> ConvertedRecords:
         """The same records; others than nulls are as they were, and have their schema remembered."""
@@ -274,7 +288,7 @@ class NullRuns:
         return run
 
     def _typed(self, run: ConvertedRecords, which: smt.KeyOrValue) -> ConvertedRecords:
-        column, place = chosen_column(run, which), (run.records.topic, which)
+        column, place = chosen_column(run, which), (run.records.topic, run.records.partition, which)
         if not isinstance(column, TypedColumn) or not column.has_array:
             return run
         if not column.nulls().all():
@@ -286,3 +300,50 @@ class NullRuns:
         return with_column(
             run, which, TypedColumn(schema, array=pa.nulls(len(run), schema.arrow), style=style)
         )
+
+    def joined(self, runs: list[ConvertedRecords]) -> list[ConvertedRecords]:
+        """The same records, with nulls without a schema in the form of what came before them.
+
+        After the output has judged them: a null is taken or refused for what it is itself.
+        """
+        found = runs
+        for which in self._extracted:
+            found = [each for run in found for each in self._led(run, which)]
+        is_same = len(found) == len(runs) and all(map(is_, found, runs))
+        return runs if is_same else put_together(found)
+
+    def _led(self, run: ConvertedRecords, which: smt.KeyOrValue) -> list[ConvertedRecords]:
+        """The run, cut after the nulls that it begins with where they get another form."""
+        column, place = chosen_column(run, which), (run.records.topic, run.records.partition, which)
+        nulls = column.nulls()
+        leading = len(run) if nulls.all() else int(np.argmin(nulls))
+        before = self._forms.get(place)
+        if leading < len(run):
+            self._forms[place] = _nulls_like(column)
+        if not leading or before is None or not _is_loose(column):
+            return [run]
+        formed = before(leading)
+        if formed.form is column.form:
+            return [run]
+        led = with_column(run.slice(0, leading), which, formed)
+        return [led] if leading == len(run) else [led, run.slice(leading, len(run))]
+
+
+_Nulls = Callable[[int], ConvertedColumn]
+
+
+def _nulls_like(column: ConvertedColumn) -> _Nulls | None:
+    """What makes so many nulls of the column's form; None where those of JSON stay what they are."""
+    if column.form is Form.TEXT:
+        return lambda count: PlainColumn(null_column(count), Form.TEXT)
+    if not isinstance(column, TypedColumn) or not column.has_array or column.data() is not None:
+        return None
+    schema, style = column.schema, column.style
+    if schema.connect is None or not schema.connect.optional or column.given_texts is not None:
+        return None
+    return lambda count: TypedColumn(schema, array=pa.nulls(count, schema.arrow), style=style)
+
+
+def _is_loose(column: ConvertedColumn) -> bool:
+    """Whether values have no schema: they are JSON, texts of it, or columns that were found in it."""
+    return isinstance(column, PlainColumn | InferredValues)

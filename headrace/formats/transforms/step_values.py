@@ -136,20 +136,18 @@ def value_of(text: bytes) -> Any:
 
 
 def loosened(texts: Sequence[bytes | None]) -> list[tuple[Numbers, ConvertedColumn]]:
-    """JSON texts as columns with the rows of each: JSON strings are text from here on, others stay JSON."""
+    """JSON texts as columns with the rows of each: JSON strings are text from here on, others stay JSON.
+
+    A null stays JSON's whatever its neighbours are: what becomes of it depends on its record alone.
+    """
     strings = np.array([text is not None and text[:1] == b'"' for text in texts], np.bool_)
-    nulls = np.array([text is None for text in texts], np.bool_)
-    if strings.any():
-        strings |= nulls
     parts: list[tuple[Numbers, ConvertedColumn]] = []
     for chosen, form in ((strings, Form.TEXT), (~strings, Form.JSON)):
         rows = np.flatnonzero(chosen)
         if len(rows):
             found = [texts[row] for row in rows.tolist()]
             if form is Form.TEXT:
-                found = [
-                    None if text is None else msgspec.json.decode(text, type=str).encode() for text in found
-                ]
+                found = [msgspec.json.decode(text, type=str).encode() for text in found if text is not None]
             parts.append((rows, PlainColumn(column_of(found), form)))
     return parts
 

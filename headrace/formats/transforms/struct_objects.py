@@ -202,7 +202,10 @@ class StructObjects:
             record["name"] = changes["name"]
         if record is not None and "version" in changes:
             record = {**record, "connect.version": changes["version"]}
-        return StructObjects(self.fields, self._nulls, record, self._style, connect, self._given)
+        given = self._given
+        if given is not None and "version" in changes:
+            given = replace(given, version=changes["version"])
+        return StructObjects(self.fields, self._nulls, record, self._style, connect, given)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
         """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
@@ -235,7 +238,9 @@ class StructObjects:
         shape = None
         if self._record is not None and None not in shapes:
             shape = {**self._record, "fields": shapes}
-        return typed_column(array, shape, self._style, connect)
+        # As Kafka's copySchemaBasics: by its version `schema.compatibility` tells the older from the newer.
+        version = None if self._given is None else self._given.version
+        return typed_column(array, shape, self._style, connect, version=version)
 
     def _is_of(
         self, given: ColumnSchema, kind: Any, shapes: list[Shape | None], connect: ConnectSchema | None
@@ -257,13 +262,19 @@ class StructObjects:
 
 
 def typed_column(
-    array: Any, shape: Shape | None, style: JsonFormat, connect: ConnectSchema | None = None
+    array: Any,
+    shape: Shape | None,
+    style: JsonFormat,
+    connect: ConnectSchema | None = None,
+    *,
+    version: int | None = None,
 ) -> TypedColumn:
     """A column of an Arrow array, with this Avro schema where it is one, else one made for the type."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     text = None if shape is None else avro_text(shape)
-    schema = ColumnSchema(arrow=array.type, avro=text or avro_schema(array.type), connect=connect)
+    avro = text or avro_schema(array.type)
+    schema = ColumnSchema(arrow=array.type, avro=avro, version=version, connect=connect)
     return TypedColumn(schema, array=array, style=style)
 
 

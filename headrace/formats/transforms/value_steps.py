@@ -9,9 +9,10 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from headrace.formats.connect import Default
+from headrace.formats.connect import ConnectSchema, Default
+from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.values import time_text
-from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
+from headrace.formats.converted_records import ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
 from headrace.formats.transforms import step_values
 from headrace.formats.transforms.step_values import NULL, Refused, RefusedRows, json_column, value_of
@@ -176,7 +177,8 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
                 kind, shape = _ARROW[target]
                 values = _cast_array(field.values, target, records, refused)
                 try:
-                    objects = objects.changed(name, kind, values, shape, _cast_default(field, target))
+                    default = _cast_default(field.connect, target)
+                    objects = objects.changed(name, kind, values, shape, default)
                 except Refused as error:
                     refuse_objects(records, step.which, f"the default of the field {name}: {error}", refused)
             continue
@@ -185,9 +187,9 @@ def cast(step: Cast, records: ConvertedRecords, refused: RefusedRows) -> list[Co
     return [with_column(records, step.which, objects.column())]
 
 
-def _cast_default(field: StructField, target: CastType) -> Default | None:
-    """The field's default as another type, as its schema has it after the cast."""
-    array = default_array(field.connect)
+def _cast_default(connect: ConnectSchema | None, target: CastType) -> Default | None:
+    """A schema's default as another type, as it has it after the cast."""
+    array = default_array(connect)
     if array is None:
         return None
     return Default(msgspec.json.encode(_change(array.type, target)(step_values.numbered(array)[0])).decode())
@@ -205,7 +207,18 @@ def _cast_whole(
         )
     values = _cast_array(column.arrow(), target, records, refused)
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
-    made: ConvertedColumn = typed_column(values, _ARROW[target][1], style)
+    given, shape = column.connect, _ARROW[target][1]
+    # As in Kafka, whose getOrBuildSchema keeps both: a null that the schema had a place for still has one.
+    optional = given is None or given.optional
+    connect = None
+    if given is not None:
+        try:
+            default = _cast_default(given, target)
+        except Refused as error:
+            refuse_objects(records, step.which, f"the default of the {step.which}: {error}", refused)
+            return records
+        connect = replace(schema_of_arrow(values.type), optional=optional, default=default)
+    made = typed_column(values, ["null", shape] if optional else shape, style, connect)
     return with_column(records, step.which, made)
 
 

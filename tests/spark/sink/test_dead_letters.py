@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.formats.converted_records import RecordFault
-from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, column_of
+from headrace.model.columns import TIMESTAMP_CREATED, KafkaRecords, Stage, column_of
 from headrace.options.choices import Tolerance
 from headrace.options.settings import DeadLetterSettings, ErrorSettings
 from spark.sink.bad_records import DeadLetter, DeadLetters
@@ -63,6 +63,15 @@ def test_the_record_comes_as_it_was_with_its_place_and_reason(value: bytes | Non
     assert told["__connect.errors.offset"] == b"12"
     assert told["__connect.errors.connector.name"] == b"archive"
     assert told["__connect.errors.exception.message"] == b"it is no JSON"
+    assert told["__connect.errors.stage"] == b"VALUE_CONVERTER"
+
+
+def test_it_says_what_refused_the_record() -> None:
+    """A key, a transform or a header, in Kafka Connect's words."""
+    for stage in Stage:
+        found = letters().of(records(b"x"), replace(FAULT, stage=stage))
+        assert found is not None
+        assert dict(found.headers)["__connect.errors.stage"] == stage.name.encode()
 
 
 def test_one_that_no_topic_would_take_comes_with_its_size_alone() -> None:

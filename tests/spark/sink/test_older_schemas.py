@@ -126,6 +126,30 @@ def test_a_missing_field_has_the_default_in_the_layout_of_confluent(
         assert rows[1] == {"a": 1, "n": {"member0": filled, "member1": None}}
 
 
+_KAFKA: Final = "org.apache.kafka.connect.transforms."
+_STEPS: Final = {
+    "inserted": {"type": "InsertField", "static.field": "s", "static.value": "x"},
+    "renamed": {"type": "ReplaceField", "renames": "a:b"},
+    "flattened": {"type": "Flatten"},
+    "cast": {"type": "Cast", "spec": "a:string"},
+    "moved": {"type": "HeaderFrom", "fields": "a", "headers": "h", "operation": "move"},
+    "named": {"type": "SetSchemaMetadata", "schema.name": "other"},
+    "of another version": {"type": "SetSchemaMetadata", "schema.version": "4"},
+}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("step", _STEPS.values(), ids=_STEPS.keys())
+def test_a_changed_schema_keeps_its_version(form: str, step: dict[str, str]) -> None:
+    """As in Kafka, so that the older record comes into the object of the newer, with the default."""
+    chain = {f"transforms.t.{name}": text for name, text in step.items()}
+    chain |= {"transforms": "t", "transforms.t.type": f"{_KAFKA}{step['type']}$Value"}
+
+    (rows,) = _avro({**_OWN, "output.format": form, **chain}, "int", 5, 7)
+
+    assert [row["n"] for row in rows] == [7, 5]
+
+
 def _envelope(version: int, fields: list[Any], payload: Any) -> bytes:
     schema = {"type": "struct", "optional": False, "version": version, "fields": fields}
     return json.dumps({"schema": schema, "payload": payload}).encode()

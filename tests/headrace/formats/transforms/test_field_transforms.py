@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from headrace.conversion.sink_records import sink_records
+from headrace.model.columns import Stage
 from tests.headrace.formats.transforms.transformed import (
     KAFKA,
     SCHEMALESS,
@@ -11,7 +13,9 @@ from tests.headrace.formats.transforms.transformed import (
     Row,
     chain,
     converted,
+    kafka_records,
     refusals,
+    sink_of,
     transformed,
     values,
 )
@@ -276,4 +280,24 @@ def test_what_cannot_be_flattened_or_named() -> None:
     assert refusals({**WITH_SCHEMA, **chain(flatten)}, [twice]) == ["transform t0: two fields become a.b"]
     assert refusals({**SCHEMALESS, **chain(name)}, [{"a": 1}]) == [
         "transform t0: the value has no schema to be named"
+    ]
+
+
+def test_a_fault_has_the_stage_that_it_is_of() -> None:
+    """The key's converter, a transform, the value's converter: dead letters say which."""
+    options = {**SCHEMALESS, **chain(step("Cast$Value", spec="n:int32")), "output.fields": "key,value"}
+    records = kafka_records(
+        [
+            (b'{"n":"no"}', b'"k"', (), 1),
+            (b'{"n":"1"}', b"{bad", (), 1),
+            (b"{bad", b'"k"', (), 1),
+            (b"{bad", b"{bad", (), 1),
+        ]
+    )
+    found = sink_records(sink_of(options)).convert(records)
+    assert [fault.stage for fault in found.faults] == [
+        Stage.TRANSFORMATION,
+        Stage.KEY_CONVERTER,
+        Stage.VALUE_CONVERTER,
+        Stage.KEY_CONVERTER,
     ]

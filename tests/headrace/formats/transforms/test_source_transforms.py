@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.conversion.source_records import SourceRecords
-from headrace.model.columns import BadRow, Header, RecordTarget, RowBatch, column_of
+from headrace.model.columns import BadRow, Header, RecordTarget, RowBatch, Stage, column_of
 from headrace.model.positions import BytePosition, Position
 from headrace.vendors.load import load
+from spark.source.dead_letters import stage_of
 from tests.headrace.formats.transforms.transformed import JSON, KAFKA, LENSES, NOW_MS, chain
 
 _COMPLETE = {
@@ -195,6 +197,8 @@ def test_a_refused_row_is_a_bad_one() -> None:
     (bad,) = found.bad
     assert (bad.index, bad.position, bad.after) == (1, BytePosition(10), BytePosition(20))
     assert (bad.reason, bad.raw) == ("transform_refused", b"[1]")
+    assert stage_of(bad) is Stage.TRANSFORMATION
+    assert stage_of(replace(bad, reason="not_json")) is Stage.VALUE_CONVERTER
 
 
 def test_dropped_rows_leave_the_position_behind_them() -> None:

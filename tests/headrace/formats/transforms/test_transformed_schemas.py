@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from headrace.formats.connect import ConnectSchema, Type, plain, struct
+from headrace.formats.connect import ConnectSchema, Default, Type, plain, struct
 from headrace.formats.connect.schema import TIMESTAMP, json_of_schema
 from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, Row, chain, converted
 
@@ -77,3 +78,50 @@ def test_a_key_of_some_fields_has_no_name() -> None:
     """It is a schema of its own."""
     step = {"type": f"{KAFKA}ValueToKey", "fields": "place,id"}
     assert _schema(step, part="key") == struct(_AT, _ID)
+
+
+def _extracted(kind: ConnectSchema, *values: Any, output: Mapping[str, str], step: Mapping[str, str]) -> Any:
+    """What becomes of the field `n` of this schema, taken out, after one more step."""
+    described = json_of_schema(struct(("n", kind)))
+    rows = [{"schema": described, "payload": {"n": value}} for value in values]
+    options = {**WITH_SCHEMA, "behavior.on.null.values": "write", **output}
+    extract = {"type": f"{KAFKA}ExtractField$Value", "field": "n"}
+    return converted(options | chain(extract, step), rows)
+
+
+@pytest.mark.parametrize("optional", [False, True])
+def test_a_cast_of_the_whole_keeps_what_may_be_null_and_the_default(optional: bool) -> None:
+    """As Kafka's class does, of the type of the cast."""
+    kind = ConnectSchema(type=Type.INT64, optional=optional, default=Default("7"))
+    step = {"type": f"{KAFKA}Cast$Value", "spec": "string"}
+
+    (run,) = _extracted(kind, 1, 2, output={}, step=step).runs
+
+    assert run.value.connect == ConnectSchema(type=Type.STRING, optional=optional, default=Default('"7"'))
+    assert run.value.schema.avro == ('["null","string"]' if optional else '"string"')
+
+
+def test_a_null_that_is_cast_has_the_place_that_it_had() -> None:
+    """In Confluent's layout, whose Avro takes nulls of a schema that is optional."""
+    output = {"output.layout": "confluent", "output.format": "avro", "json.format": "iso"}
+    step = {"type": f"{KAFKA}Cast$Value", "spec": "string"}
+
+    found = _extracted(plain(Type.INT64, optional=True), 1, None, output=output, step=step)
+
+    assert (found.faults, sum(len(run) for run in found.runs)) == ((), 2)
+
+
+def test_records_of_different_schemas_are_not_put_together() -> None:
+    """Though Arrow and Avro show no difference: each keeps its own."""
+    kinds = [plain(Type.INT64), plain(Type.INT64, optional=True)]
+    rows = [
+        {"schema": json_of_schema(struct(("n", kinds[number % 2]))), "payload": {"n": number}}
+        for number in range(4)
+    ]
+    step = {"type": f"{KAFKA}HoistField$Value", "field": "all"}
+    drop = {"type": f"{KAFKA}DropHeaders", "headers": "none"}
+
+    found = converted(WITH_SCHEMA | chain(step, drop), rows)
+
+    schemas = [run.value.connect for run in found.runs for _ in range(len(run))]
+    assert schemas == [struct(("all", struct(("n", kinds[number % 2])))) for number in range(4)]
