@@ -38,7 +38,7 @@ from headrace.formats.converters.plain_converters import (
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
 from headrace.formats.encoding.row_schema import ColumnForm, has_typed_envelope
-from headrace.formats.transforms.record_chain import NullRuns, RecordChain
+from headrace.formats.transforms.record_chain import NullRuns, RecordChain, put_together
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Column, KafkaRecords, Numbers, Stage
 from headrace.names.archive_names import LayoutName
@@ -59,7 +59,6 @@ _WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, Output
 _BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
 _ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _STAGES: Final = {OutputField.KEY: Stage.KEY_CONVERTER, OutputField.VALUE: Stage.VALUE_CONVERTER}
-
 
 FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
 """Reason and sentence of a record whose null value is not wanted."""
@@ -339,7 +338,6 @@ class TransformedRecords:
         opened = frozenset(OutputField(field) for field in sink.transforms.looks_into)
         self._converter = RecordConverter(sink.converters, sink.output, transformed=opened)
         self._chain = RecordChain(sink.transforms, clock)
-        # A null without a schema has no column in it: its rows are of another schema anyway.
         self._nulls = NullRuns(sink.transforms, joins=not has_typed_envelope(sink.output))
         self._output = sink.output
         self._rows = LayoutRowsCheck(sink.output)
@@ -361,16 +359,19 @@ class TransformedRecords:
         faults = list(conversion.faults)
         ignored = conversion.ignored
         for run in conversion.runs:
-            made = self._chain.apply(run)
+            made = self._chain.apply(run, puts_together=False)
             faults += made.faults
-            for made_run in map(self._nulls.typed, made.runs):
-                kept = self._held(made_run, faults)
-                ignored += len(made_run) - len(kept) if self._output.null_values is NullValues.IGNORE else 0
-                if len(kept):
-                    shaped = (self._of_layout(each, faults) for each in self._shaped(kept, faults))
-                    written = (self._written(each, faults) for each in shaped)
-                    found += [each for each in written if len(each)]
-        found = self._nulls.joined(list(self._writable.of(found, faults)))
+            transformed = list(made.runs)
+            if self._nulls.joins:
+                transformed = self._nulls.joined([self._held(each, faults) for each in transformed])
+            typed = map(self._nulls.typed, put_together(transformed))
+            kept = [held for each in typed if len(held := self._held(each, faults))]
+            if self._output.null_values is NullValues.IGNORE:
+                ignored += sum(map(len, made.runs)) - sum(map(len, kept))
+            for each in kept:
+                shaped = (self._of_layout(one, faults) for one in self._shaped(each, faults))
+                found += [one for one in (self._written(one, faults) for one in shaped) if len(one)]
+        found = list(self._writable.of(found, faults))
         if self._members is not None:
             self._members.note(
                 records.topic, [run.value for run in found], read=len(records), kept=sum(map(len, found))

@@ -127,7 +127,8 @@ class SourceRecords:
         faults: dict[int, tuple[str, str, int]] = {}
         sizes = np.maximum(rows.values.lengths, 0)
         for piece in self._pieces(rows, target):
-            transformed = self._chain.apply(piece)
+            # Each row has its place already, in whatever runs the records come.
+            transformed = self._chain.apply(piece, puts_together=False)
             for run in transformed.runs:
                 self._fill(found, run)
             for fault in transformed.faults:

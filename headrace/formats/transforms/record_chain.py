@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from operator import is_
 from typing import Any, Final
 
 import numpy as np
@@ -196,8 +195,8 @@ class RecordChain:
         self._chain = chain
         self._clock = clock
 
-    def apply(self, run: ConvertedRecords) -> Transformed:
-        """What the steps make of a run of records of one topic."""
+    def apply(self, run: ConvertedRecords, *, puts_together: bool = True) -> Transformed:
+        """What the steps make of a run of records of one topic; each run in the order of offsets."""
         runs = [run]
         faults: list[RecordFault] = []
         now_ms = self._clock()
@@ -220,7 +219,7 @@ class RecordChain:
                 for offset, message in refused.found.items()
             ]
         faults.sort(key=lambda fault: fault.offset)
-        return Transformed(runs=tuple(put_together(runs)), faults=tuple(faults))
+        return Transformed(runs=tuple(put_together(runs) if puts_together else runs), faults=tuple(faults))
 
 
 def _applied(
@@ -269,7 +268,8 @@ class NullRuns:
 
     Transforms make nothing of a null, so that one that is fetched by itself has the schema which its record
     had before them. That is not the one of its neighbours, and would close their object. Nor has a null that
-    `ExtractField` takes out of JSON, where its neighbours are texts.
+    `ExtractField` takes out of JSON, where its neighbours are texts: that one is found with `joins`, which is
+    not for envelopes in which a null without a schema has no column, and rows of another schema anyway.
     """
 
     def __init__(self, chain: smt.TransformChain, *, joins: bool) -> None:
@@ -301,32 +301,47 @@ class NullRuns:
             run, which, TypedColumn(schema, array=pa.nulls(len(run), schema.arrow), style=style)
         )
 
+    @property
+    def joins(self) -> bool:
+        """Whether there may be nulls without a schema next to values of another form."""
+        return bool(self._extracted)
+
     def joined(self, runs: list[ConvertedRecords]) -> list[ConvertedRecords]:
-        """The same records, with nulls without a schema in the form of what came before them.
+        """The records, in no order of runs, with nulls without a schema in the form of what came before them.
 
         After the output has judged them: a null is taken or refused for what it is itself.
         """
-        found = runs
         for which in self._extracted:
-            found = [each for run in found for each in self._led(run, which)]
-        is_same = len(found) == len(runs) and all(map(is_, found, runs))
-        return runs if is_same else put_together(found)
+            topics: dict[str, list[ConvertedRecords]] = defaultdict(list)
+            for run in filter(len, runs):
+                topics[run.records.topic].append(run)
+            runs = [each for same in topics.values() for each in self._led(same, which)]
+        return runs
 
-    def _led(self, run: ConvertedRecords, which: smt.KeyOrValue) -> list[ConvertedRecords]:
-        """The run, cut after the nulls that it begins with where they get another form."""
-        column, place = chosen_column(run, which), (run.records.topic, run.records.partition, which)
-        nulls = column.nulls()
-        leading = len(run) if nulls.all() else int(np.argmin(nulls))
-        before = self._forms.get(place)
-        if leading < len(run):
-            self._forms[place] = _nulls_like(column)
-        if not leading or before is None or not _is_loose(column):
-            return [run]
-        formed = before(leading)
-        if formed.form is column.form:
-            return [run]
-        led = with_column(run.slice(0, leading), which, formed)
-        return [led] if leading == len(run) else [led, run.slice(leading, len(run))]
+    def _led(self, runs: list[ConvertedRecords], which: smt.KeyOrValue) -> list[ConvertedRecords]:
+        """The records of one topic; all at once, as a run for each change of form would be very many."""
+        place = (runs[0].records.topic, runs[0].records.partition, which)
+        columns = [chosen_column(run, which) for run in runs]
+        nulls = [column.nulls() for column in columns]
+        makers = [self._forms.get(place), *map(_nulls_like, columns)]
+        owners = [np.where(null, 0, number) for number, null in enumerate(nulls, 1)]
+        order = np.argsort(np.concatenate([run.records.offsets for run in runs]), kind="stable")
+        sorted_owners = np.concatenate(owners)[order]
+        latest = np.maximum.accumulate(np.where(sorted_owners > 0, np.arange(len(order)), -1))
+        before = np.zeros(len(order), np.int64)
+        before[order] = np.where(latest >= 0, sorted_owners[latest], 0)
+        self._forms[place] = makers[int(before[order[-1]])]
+        found: list[ConvertedRecords] = []
+        ends = np.cumsum([len(run) for run in runs])[:-1]
+        for run, column, null, leaders in zip(runs, columns, nulls, np.split(before, ends), strict=True):
+            rest = np.ones(len(run), np.bool_)
+            for leader in np.unique(leaders[null]).tolist() if _is_loose(column) else []:
+                maker, rows = makers[leader], np.flatnonzero(null & (leaders == leader))
+                if maker is not None and maker(0).form is not column.form:
+                    found.append(with_column(run.take(rows), which, maker(len(rows))))
+                    rest[rows] = False
+            found += [run] if rest.all() else [run.take(np.flatnonzero(rest))] if rest.any() else []
+        return found
 
 
 _Nulls = Callable[[int], ConvertedColumn]
