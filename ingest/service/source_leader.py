@@ -53,7 +53,7 @@ from ingest.source.first_starts import (
     left_out,
     other_buckets,
 )
-from ingest.source.object_selection import unfinished_left_out, unread_problem
+from ingest.source.object_selection import is_unread_restore, unfinished_left_out, unread_problem
 from ingest.source.planner import Planner
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -378,10 +378,13 @@ class SourceLeader:
         )
         if not process.until_idle:
             return Exit.DONE
-        unread = unread_problem(self._settings, running.catalogue.unread_keys)
-        if unread is not None:
-            _log.error("keys_unread", error=unread)
-        return Exit.QUARANTINED if unread is not None or self._has_quarantined(running) else Exit.DONE
+        unread = running.catalogue.unread_keys
+        has_failed = is_unread_restore(self._settings, unread)
+        if has_failed:
+            _log.error("keys_unread", error=unread_problem(self._settings, unread))
+        elif unread is not None:
+            _log.warning("keys_not_matched", warning=unread_problem(self._settings, unread))
+        return Exit.QUARANTINED if has_failed or self._has_quarantined(running) else Exit.DONE
 
     def _run(self, running: _Running) -> None:
         running.loop.run(lambda slots: self._publish(running, slots))

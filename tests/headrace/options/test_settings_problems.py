@@ -10,6 +10,7 @@ from tests.headrace.options.loading import load_with, no_file, problems_with
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _VARIABLE = "is taken as it is: a variable of the environment is ${env:NAME}"
+_COMMENT = "is taken as it is: a comment is a line of its own, and what follows the # belongs to the value"
 _SLASH = "begins with a slash, and so do the keys that it means: those of S3 usually do not"
 LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
 
@@ -806,6 +807,8 @@ def test_what_is_no_text_is_one_problem() -> None:
         ("producer.override.client.id", "${ID}", _VARIABLE),
         ("aws.secret.access.key", "${KEY}", _VARIABLE),
         ("aws.s3.prefix", "/in/", _SLASH),
+        ("aws.s3.prefix", "in/ # where", _COMMENT),
+        ("file.name.template", ".* # all", _COMMENT),
     ],
 )
 def test_what_is_taken_as_it_is_and_was_hardly_meant_so(option: str, text: str, warning: str) -> None:
