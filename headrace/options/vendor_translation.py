@@ -48,13 +48,19 @@ class Translated:
 class Translation:
     """Read by `text`, `flag`, `integer` and `choice`; written by `own` and `rename`.
 
-    `worker` holds what a Connect worker's file says of converters and flushing. Every problem is noted, none
-    raised: a value that is wrong reads as its default.
+    `worker` holds what a Connect worker's file says of converters and flushing, `ours` the options of ours
+    next to theirs. Every problem is noted, none raised: a value that is wrong reads as its default.
     """
 
     def __init__(
-        self, given: Mapping[str, str], raw: Mapping[str, str], worker: Mapping[str, str], problems: Problems
+        self,
+        given: Mapping[str, str],
+        raw: Mapping[str, str],
+        worker: Mapping[str, str],
+        problems: Problems,
+        ours: Mapping[str, str],
     ) -> None:
+        self._ours = {name.strip(): text.strip() for name, text in ours.items()}
         self._given = given
         self._raw = raw
         self._worker = worker
@@ -112,6 +118,10 @@ class Translation:
         """What the Connect worker's file says of an option, the default where there is none."""
         return self._worker.get(option, default)
 
+    def own_given(self, option: str) -> str:
+        """The text of an option of ours that is given next to theirs, and wins; empty where it is not."""
+        return self._ours.get(option, "")
+
     def worker_family(self, name: str) -> dict[str, str]:
         """What the worker's file says of an option, and of those below it."""
         return {
@@ -146,6 +156,17 @@ class Translation:
     def note(self, option: str, fate: Fate, sentence: str) -> None:
         """Say what became of an option, where that depends on its value."""
         self._notes[option] = (fate, sentence)
+
+    def unused(self, *options: str, without: str) -> None:
+        """Say of these, where they are given, that they decide nothing without what is not."""
+        for option in filter(self.is_given, options):
+            sentence = f"decides nothing without {without}, as in the other connector"
+            self.note(option, Fate.NEEDLESS, sentence)
+
+    def older(self, older: str, newer: str) -> None:
+        """Say of a former name, where both are given, that the newer one wins."""
+        if self.is_given(older) and self.is_given(newer):
+            self.note(older, Fate.NEEDLESS, f"`{newer}` is given as well, and wins")
 
     def warn(self, sentence: str) -> None:
         """Have an operator read this at start."""
@@ -202,7 +223,7 @@ def translate(
             given[name] = references.replaced(name, text)
         except ReferenceMissing as error:
             note_missing(problems, name, error)
-    translation = Translation(given, raw, worker, problems)
+    translation = Translation(given, raw, worker, problems, others)
     for name in raw:
         row = vendor.option(name)
         if row is not None and row.fate is Fate.REFUSED:

@@ -341,8 +341,11 @@ def _translate_files(given: Translation) -> None:
     given.own("key.source", "none")
     for option in (_EXTENSION, _KEYS, _FILE_NAME):
         given.note(option, Fate.NEEDLESS, "decides nothing with mode=GENERIC, which reads no keys")
+    given.unused("file.delim", "tombstone.encoded.partition", without="mode=RESTORE_BACKUP")
     form = _format(given)
-    if form == "bytes":
+    if form != "bytes":
+        given.unused(_SEPARATOR, without="ByteArrayFormat")
+    else:
         given.own("text.exact", "true", by=_FORMAT)
         if given.exact_text(_SEPARATOR, "\n") not in {"\n", "\\n"}:
             given.refuse(
