@@ -1,18 +1,22 @@
 """From a maker's options to ours: what a translation may read and write, and what comes of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems, as_written
-from headrace.options.vendor import Fate, Vendor
+from headrace.options.name_checks import DEFAULT_TEMPLATE
+from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
 
 _CLASS: Final = "connector.class"
 _FLAGS: Final = {"true": True, "false": False}
+_LAYOUT: Final = "output.layout"
+_TEMPLATE: Final = "file.name.template"
 _LEFTOVER: Final = "the other connector does not know it either"
 _OF_JAVA: Final = "only Java's clients have it"
 _CONSUMER: Final = "consumer.override."
@@ -252,6 +256,7 @@ def translate(
             *found.warnings,
             *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),
             *_overruled(found, others),
+            *_named_as_theirs(vendor, found, translation),
             *_needless(lines),
         ),
     )
@@ -293,6 +298,21 @@ def _overruled(found: Translated, others: Mapping[str, str]) -> list[str]:
         for own in others
         if own in found.spelled
     ]
+
+
+def _named_as_theirs(vendor: Vendor, found: Translated, given: Translation) -> Iterator[str]:
+    """Yield that rows of our layout have names of theirs, which a restore of that layout does not read."""
+    layout = given.own_given(_LAYOUT)
+    is_named = bool(given.own_given(_TEMPLATE)) or _TEMPLATE not in found.options
+    if is_named or layout != LayoutName.HEADRACE:
+        return
+    fix = f"write {_TEMPLATE}={DEFAULT_TEMPLATE} as well"
+    if vendor.option(_TEMPLATE) is not None:
+        fix = f"set connector.class={SINK_CLASS} and what `headrace translate` prints, without {_TEMPLATE}"
+    yield (
+        f"{_LAYOUT}={layout}: objects keep the names of {vendor.name}, and restores do not find these by "
+        f"that layout, only by a {_TEMPLATE} of their own; {fix}"
+    )
 
 
 def _needless(lines: tuple[TranslatedLine, ...]) -> list[str]:

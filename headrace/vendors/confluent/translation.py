@@ -8,6 +8,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
+from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.vendor import Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import (
@@ -320,7 +321,8 @@ def _refuse_full_records(given: Translation) -> None:
         given.refuse(
             option,
             "puts keys, headers and times into rows of Confluent's own, which are not written here; remove "
-            "it, and set output.layout=headrace, or store.kafka.keys=true and store.kafka.headers=true",
+            f"it, and set output.layout=headrace, file.name.template={DEFAULT_TEMPLATE} and "
+            "behavior.on.null.values=write, or store.kafka.keys=true and store.kafka.headers=true",
         )
     option = "format.json.schema.enable"
     if given.flag(option, default=False):
@@ -370,6 +372,10 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     given.own("behavior.on.null.values", nulls, by="behavior.on.null.values")
     option = "tombstone.encoded.partition"
     directory = given.text(option, "tombstone")
+    if not has_keys and given.own_given("output.layout") == LayoutName.HEADRACE:
+        # Its rows hold a record without a value as well.
+        given.unused(option, without="store.kafka.keys=true")
+        return
     if nulls != "write":
         given.unused(option, without="behavior.on.null.values=write")
         return
