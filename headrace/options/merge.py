@@ -98,7 +98,7 @@ def _entries(
         if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
             gathered.without_meaning.append(option)
         elif not is_known(option):
-            problems.add(spelled, _unknown(option, foreign))
+            problems.add(spelled if option else repr(spelled), _unknown(option, foreign))
         else:
             entry = _entry(spelled, raw, references, gathered, problems)
             if entry is not None and option in foreign.trimmed:

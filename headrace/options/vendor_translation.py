@@ -9,6 +9,7 @@ from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems, as_written
 from headrace.options.name_checks import DEFAULT_TEMPLATE
+from headrace.options.value_types import WHOLE_NUMBER
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
@@ -98,10 +99,7 @@ class Translation:
         text = self.text(option)
         if not text:
             return default
-        try:
-            number = int(text)
-        except ValueError:
-            number = low - 1
+        number = int(text) if WHOLE_NUMBER.fullmatch(text) else low - 1
         if not low <= number <= high:
             self.refuse(option, f"expected a whole number from {low} to {high}")
             return default
@@ -255,7 +253,7 @@ def translate(
         warnings=(
             *found.warnings,
             *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),
-            *_overruled(found, others),
+            *_overruled(found, others, raw),
             *_named_as_theirs(vendor, found, translation),
             *_needless(lines),
         ),
@@ -292,11 +290,11 @@ def _divided(vendor: Vendor, configuration: Mapping[str, str]) -> tuple[dict[str
     return theirs, others
 
 
-def _overruled(found: Translated, others: Mapping[str, str]) -> list[str]:
+def _overruled(found: Translated, others: Mapping[str, str], raw: Mapping[str, str]) -> list[str]:
     return [
         f"{own} wins over {found.spelled[own]}, which says the same in the other connector's words"
         for own in others
-        if own in found.spelled
+        if found.spelled.get(own) in raw
     ]
 
 

@@ -58,6 +58,7 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             "the registry's certificate, or the certificate's name in schema.registry.url",
             id="no check of the registry's name",
         ),
+        pytest.param({"": "1"}, "'': is not an option of Headrace; remove it", id="no name"),
         pytest.param({"zzz": "1"}, "zzz: is not an option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"kafka.bootstrap.servers": "k:9092"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingest.service.idle import Patience, UntilIdle, listening
+from ingest.service.idle import Patience, UntilIdle, listening, waits_sentence
 from tests.headrace.options.loading import load_with
 
 _QUEUE = "https://sqs.eu-west-1.amazonaws.com/123456789012/uploads"
@@ -68,3 +68,17 @@ def test_without_a_queue_nothing_is_received() -> None:
     settings = load_with({"sqs.queue.url": None})
 
     assert listening(settings) is settings
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "last_error", "end"),
+    [
+        (["topic_missing (2 objects)"], "s3://b/k: no.", "(2 objects). The last error: s3://b/k: no."),
+        (["sqs.queue.url: it is not there. Correct it."], None, ": it is not there. Correct it."),
+        (["sqs.queue.url: it is away."], "it is away.", ": it is away."),
+        (["one.", "two."], None, "outside: one; two."),
+    ],
+)
+def test_what_it_waited_for_is_said_once(waits_for: list[str], last_error: str | None, end: str) -> None:
+    """Of a missing queue it ended in two full stops, and in a last error that was none."""
+    assert waits_sentence(waits_for, last_error).endswith(end)
