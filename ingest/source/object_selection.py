@@ -282,6 +282,24 @@ def unread_problem(settings: Settings, unread: Unread | None) -> str | None:
     )
 
 
+def key_problems(settings: Settings, unread: Unread | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Problems of keys for `/status`, and those that leave it not ready, which are of restores alone."""
+    sentence = unread_problem(settings, unread)
+    found = {} if sentence is None else {"keys": sentence}
+    return found, dict(found) if is_unread_restore(settings, unread) else {}
+
+
+def has_read_nothing(settings: Settings, unread: Unread | None) -> bool:
+    """Whether a run that ends has failed: a restore that reads no key. Log it, and of a source as well."""
+    has_failed = is_unread_restore(settings, unread)
+    sentence = unread_problem(settings, unread)
+    if has_failed:
+        _log.error("keys_unread", error=sentence)
+    elif sentence is not None:
+        _log.warning("keys_not_matched", warning=sentence)
+    return has_failed
+
+
 def unfinished_left_out(settings: Settings, cache: "LedgerCache") -> dict[str, Counter[str]]:
     """How many objects of each bucket are unfinished, and left out by the options of now, by the reason."""
     filters = object_filters_of(

@@ -457,6 +457,10 @@ def keys_that_the_template_does_not_take(course: Course) -> None:
     (_, line) = course.log("keys_not_matched")
     assert "object.include and object.exclude leave out all of 2 keys below" in line["warning"]
 
+    course.start()
+    course.wait(lambda: "keys" in course.snapshot.problems, "a problem")
+    assert course.snapshot.ready, "it is ready for keys that may come"
+
 
 def replayed_as_often_as_asked(course: Course) -> None:
     """A command whose commit is not answered, while another one takes its transactional id over."""
