@@ -11,6 +11,7 @@ from headrace.formats.avro_container import (
     Bytes,
     ContainerError,
     Header,
+    NotAvroError,
     decompress,
     read_blocks,
     read_header,
@@ -75,9 +76,17 @@ def decode(
                 "schema that Avro allows.",
                 reason="invalid_schema",
             ) from error
-        raise ObjectCorrupt(
-            f"{source.name}: the Avro object is damaged: {str(error)[:300]}. Upload it again."
-        ) from error
+        raise _damaged(source, error) from error
+
+
+def _damaged(source: ByteSource, error: Exception) -> ObjectCorrupt:
+    """What an operator reads: of one that is no Avro at all the option is as likely to be wrong."""
+    if isinstance(error, NotAvroError):
+        return ObjectCorrupt(
+            f"{source.name}: this is no Avro object, or its beginning is missing: {error}. Upload it again, "
+            "or correct input.format."
+        )
+    return ObjectCorrupt(f"{source.name}: the Avro object is damaged: {str(error)[:300]}. Upload it again.")
 
 
 def _opened(source: ByteSource, first: int, begin: int | None, end: int | None) -> tuple[Header, Bytes]:
@@ -115,9 +124,7 @@ def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[in
     try:
         header = read_header(Bytes(_ranges(source), 0))
     except ContainerError as error:
-        raise ObjectCorrupt(
-            f"{source.name}: the Avro object is damaged: {error}. Upload it again."
-        ) from error
+        raise _damaged(source, error) from error
     marks = {0, source.size}
     for split in range(1, splits):
         target = max(header.length + 1, source.size * split // splits)

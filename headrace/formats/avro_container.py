@@ -31,6 +31,10 @@ class ContainerError(ValueError):
     """The bytes are no container file, or one that ends too early."""
 
 
+class NotAvroError(ContainerError):
+    """They do not begin as a container file does."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Header:
     """What a container file begins with; `length` is where the first block begins."""
@@ -93,8 +97,9 @@ class Bytes:
 
 def read_header(stream: Bytes) -> Header:
     """The header at the start of the stream; ContainerError when there is none."""
-    if stream.read(len(MAGIC)) != MAGIC:
-        raise ContainerError("it does not begin as an Avro object container file")
+    if not MAGIC.startswith(stream.peek(len(MAGIC))):
+        raise NotAvroError("it does not begin as an Avro object container file")
+    stream.read(len(MAGIC))
     entries: dict[bytes, bytes] = {}
     while count := stream.long():
         if count < 0:

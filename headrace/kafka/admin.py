@@ -321,7 +321,8 @@ class KafkaAdmin:
         """
         what = f"consumer group {group!r} could not be described"
         ask: Any = self._client.list_groups
-        deadline = time.monotonic() + self._timeout
+        self._asked_at = time.monotonic()
+        deadline = self._asked_at + self._timeout
         while True:
             try:
                 with warnings.catch_warnings():
@@ -333,14 +334,11 @@ class KafkaAdmin:
                 problem = next((one.error for one in found if one.error is not None), None)
                 if problem is None and not any(one.state in _REBALANCING for one in found):
                     return [member for one in found for member in one.members]
-            if time.monotonic() > deadline:
-                if problem is None:
-                    raise Unavailable(
-                        f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s."
-                    )
-                raise translate(problem, what=what) from KafkaException(problem)
-            if problem is not None and problem.code() not in _NOT_YET:
-                raise translate(problem, what=what) from KafkaException(problem)
+            is_over = time.monotonic() > deadline
+            if problem is not None and (is_over or problem.code() not in _NOT_YET):
+                raise self._translated(KafkaException(problem), what) from KafkaException(problem)
+            if is_over:
+                raise Unavailable(f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s.")
             time.sleep(_PAUSE_SECONDS)
 
     def _refused(self, consumer: Consumer, what: str) -> HeadraceError | None:
@@ -418,7 +416,10 @@ class KafkaAdmin:
     def _translated(self, error: KafkaException, what: str) -> HeadraceError:
         """Ours for Kafka's; a time-out with what is known of the connections."""
         is_late = kafka_error(error).code() == KafkaError._TIMED_OUT  # noqa: SLF001 - how the library names local codes
-        return self._unanswered(what) if is_late else translate(error, what=what)
+        if not is_late:
+            return translate(error, what=what)
+        self._connection.poll()  # a call that blocks has let nothing in
+        return self._unanswered(what)
 
     def _without_answer(self) -> str:
         """What connections that were lost without an error mean.

@@ -11,11 +11,13 @@ from headrace.options.configuration_text import (
     PropertiesError,
     ReferenceMissing,
     References,
+    is_unreplaced,
     note_missing,
     parse_properties,
 )
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
+from headrace.options.declarations.reading_options import PREFIX
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import trimmed
@@ -96,7 +98,7 @@ def _entries(
         if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
             gathered.without_meaning.append(option)
         elif not is_known(option):
-            problems.add(spelled, _unknown(option, foreign))
+            problems.add(spelled if option else repr(spelled), _unknown(option, foreign))
         else:
             entry = _entry(spelled, raw, references, gathered, problems)
             if entry is not None and option in foreign.trimmed:
@@ -187,3 +189,26 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
             gathered.entries.setdefault(name, entry)
         else:
             gathered.worker[name] = entry
+
+
+# A value that ends as a commented line of a shell does, and not one that begins with the sign.
+_COMMENT: Final = re.compile(r"\S\s+#")
+_FREE_TEXTS: Final = ("transforms.", "predicates.")
+
+
+def unlikely(gathered: Gathered) -> Iterator[str]:
+    """Yield what is taken as it is, and will have been meant otherwise."""
+    for name, entry in sorted(gathered.entries.items()):
+        if name.startswith(_FREE_TEXTS):
+            continue
+        taken = f"{entry.spelled} = {entry.shown!r} is taken as it is: "
+        if is_unreplaced(entry.text):
+            yield f"{taken}a variable of the environment is ${{env:NAME}}"
+        elif _COMMENT.search(entry.text) is not None and not entry.is_secret:
+            yield f"{taken}a comment is a line of its own, and what follows the # belongs to the value"
+    prefix = gathered.entries.get(PREFIX.name)
+    if prefix is not None and prefix.text.strip().startswith("/"):
+        yield (
+            f"{prefix.spelled} = {prefix.shown!r} begins with a slash, and so do the keys that it means: "
+            "those of S3 usually do not"
+        )

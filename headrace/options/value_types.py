@@ -23,7 +23,7 @@ Kind = Literal["STRING", "INT", "LONG", "BOOLEAN", "LIST", "PASSWORD", "CLASS"]
 """Kafka Connect's names of types, as its REST interface gives them."""
 
 _INT_MAX: Final = 2**31 - 1
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _HOST: Final = r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?|\[[0-9A-Fa-f:.]+(?:%[A-Za-z0-9_.-]+)?\])"
 _HOST_PORT: Final = re.compile(rf"({_HOST}):([0-9]{{1,5}})")
 _PORT_MAX: Final = 65535
@@ -80,7 +80,7 @@ def integer(low: int, high: int | None = None, *, unit: str = "", also: int | No
     )
 
     def parse(text: str) -> int:
-        if not _INTEGER.fullmatch(text.strip()):
+        if not WHOLE_NUMBER.fullmatch(text.strip()):
             raise FormError
         number = int(text)
         if not (low <= number <= top or number == also):

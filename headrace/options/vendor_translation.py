@@ -1,18 +1,23 @@
 """From a maker's options to ours: what a translation may read and write, and what comes of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems, as_written
-from headrace.options.vendor import Fate, Vendor
+from headrace.options.name_checks import DEFAULT_TEMPLATE
+from headrace.options.value_types import WHOLE_NUMBER
+from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
 
 _CLASS: Final = "connector.class"
 _FLAGS: Final = {"true": True, "false": False}
+_LAYOUT: Final = "output.layout"
+_TEMPLATE: Final = "file.name.template"
 _LEFTOVER: Final = "the other connector does not know it either"
 _OF_JAVA: Final = "only Java's clients have it"
 _CONSUMER: Final = "consumer.override."
@@ -48,13 +53,19 @@ class Translated:
 class Translation:
     """Read by `text`, `flag`, `integer` and `choice`; written by `own` and `rename`.
 
-    `worker` holds what a Connect worker's file says of converters and flushing. Every problem is noted, none
-    raised: a value that is wrong reads as its default.
+    `worker` holds what a Connect worker's file says of converters and flushing, `ours` the options of ours
+    next to theirs. Every problem is noted, none raised: a value that is wrong reads as its default.
     """
 
     def __init__(
-        self, given: Mapping[str, str], raw: Mapping[str, str], worker: Mapping[str, str], problems: Problems
+        self,
+        given: Mapping[str, str],
+        raw: Mapping[str, str],
+        worker: Mapping[str, str],
+        problems: Problems,
+        ours: Mapping[str, str],
     ) -> None:
+        self._ours = {name.strip(): text.strip() for name, text in ours.items()}
         self._given = given
         self._raw = raw
         self._worker = worker
@@ -88,10 +99,7 @@ class Translation:
         text = self.text(option)
         if not text:
             return default
-        try:
-            number = int(text)
-        except ValueError:
-            number = low - 1
+        number = int(text) if WHOLE_NUMBER.fullmatch(text) else low - 1
         if not low <= number <= high:
             self.refuse(option, f"expected a whole number from {low} to {high}")
             return default
@@ -111,6 +119,10 @@ class Translation:
     def worker(self, option: str, default: str = "") -> str:
         """What the Connect worker's file says of an option, the default where there is none."""
         return self._worker.get(option, default)
+
+    def own_given(self, option: str) -> str:
+        """The text of an option of ours that is given next to theirs, and wins; empty where it is not."""
+        return self._ours.get(option, "")
 
     def worker_family(self, name: str) -> dict[str, str]:
         """What the worker's file says of an option, and of those below it."""
@@ -146,6 +158,17 @@ class Translation:
     def note(self, option: str, fate: Fate, sentence: str) -> None:
         """Say what became of an option, where that depends on its value."""
         self._notes[option] = (fate, sentence)
+
+    def unused(self, *options: str, without: str) -> None:
+        """Say of these, where they are given, that they decide nothing without what is not."""
+        for option in filter(self.is_given, options):
+            sentence = f"decides nothing without {without}, as in the other connector"
+            self.note(option, Fate.NEEDLESS, sentence)
+
+    def older(self, older: str, newer: str) -> None:
+        """Say of a former name, where both are given, that the newer one wins."""
+        if self.is_given(older) and self.is_given(newer):
+            self.note(older, Fate.NEEDLESS, f"`{newer}` is given as well, and wins")
 
     def warn(self, sentence: str) -> None:
         """Have an operator read this at start."""
@@ -202,7 +225,7 @@ def translate(
             given[name] = references.replaced(name, text)
         except ReferenceMissing as error:
             note_missing(problems, name, error)
-    translation = Translation(given, raw, worker, problems)
+    translation = Translation(given, raw, worker, problems, others)
     for name in raw:
         row = vendor.option(name)
         if row is not None and row.fate is Fate.REFUSED:
@@ -230,7 +253,8 @@ def translate(
         warnings=(
             *found.warnings,
             *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),
-            *_overruled(found, others),
+            *_overruled(found, others, raw),
+            *_named_as_theirs(vendor, found, translation),
             *_needless(lines),
         ),
     )
@@ -266,12 +290,27 @@ def _divided(vendor: Vendor, configuration: Mapping[str, str]) -> tuple[dict[str
     return theirs, others
 
 
-def _overruled(found: Translated, others: Mapping[str, str]) -> list[str]:
+def _overruled(found: Translated, others: Mapping[str, str], raw: Mapping[str, str]) -> list[str]:
     return [
         f"{own} wins over {found.spelled[own]}, which says the same in the other connector's words"
         for own in others
-        if own in found.spelled
+        if found.spelled.get(own) in raw
     ]
+
+
+def _named_as_theirs(vendor: Vendor, found: Translated, given: Translation) -> Iterator[str]:
+    """Yield that rows of our layout have names of theirs, which a restore of that layout does not read."""
+    layout = given.own_given(_LAYOUT)
+    is_named = bool(given.own_given(_TEMPLATE)) or _TEMPLATE not in found.options
+    if is_named or layout != LayoutName.HEADRACE:
+        return
+    fix = f"write {_TEMPLATE}={DEFAULT_TEMPLATE} as well"
+    if vendor.option(_TEMPLATE) is not None:
+        fix = f"set connector.class={SINK_CLASS} and what `headrace translate` prints, without {_TEMPLATE}"
+    yield (
+        f"{_LAYOUT}={layout}: objects keep the names of {vendor.name}, and restores do not find these by "
+        f"that layout, only by a {_TEMPLATE} of their own; {fix}"
+    )
 
 
 def _needless(lines: tuple[TranslatedLine, ...]) -> list[str]:

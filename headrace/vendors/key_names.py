@@ -154,7 +154,10 @@ def detect(key: str, options: NameOptions, head: bytes | None = None) -> Detecti
 def _undecided(names: list[ArchiveName], shown: LayoutName | None) -> str:
     forms = " and of ".join(name.layout.value for name in names)
     content_says = f", but its content is {shown.value}'s" if shown is not None else ""
-    return f"the key has the form of {forms}{content_says}; input.layout says which is meant"
+    meant = "input.layout says which is meant"
+    if shown is not None and shown not in {name.layout for name in names}:
+        meant = f"input.layout={shown.value} reads it, with the sink's own names as file.name.template"
+    return f"the key has the form of {forms}{content_says}; {meant}"
 
 
 def layout_of_content(head: bytes) -> LayoutName | None:

@@ -8,7 +8,7 @@ records twice.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,7 +34,6 @@ from headrace.options.configuration_text import (
     ReferenceMissing,
     References,
     connector_defaults,
-    is_unreplaced,
     parse_properties,
     read_text,
 )
@@ -43,7 +42,7 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather
+from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
@@ -265,7 +264,7 @@ def _load(
             *topics_warning(without_topics),
             *warnings(values),
             *trace_warnings(values, environment),
-            *_unlikely(gathered),
+            *unlikely(gathered),
             *read_warnings(given, reading),
             *timeout_warnings(gathered, values),
             *transform_warnings(values, transforms),
@@ -358,22 +357,6 @@ def _drop_overruled(gathered: Gathered) -> None:
     with suppress(FormError):
         if form.parse(chosen.text) not in {InputFormat.TEXT, InputFormat.AUTO}:
             del gathered.entries[exact.option]
-
-
-def _unlikely(gathered: Gathered) -> Iterator[str]:
-    """Yield what is taken as it is, and will have been meant otherwise."""
-    for name, entry in sorted(gathered.entries.items()):
-        if not name.startswith(("transforms.", "predicates.")) and is_unreplaced(entry.text):
-            yield (
-                f"{entry.spelled} = {entry.shown!r} is taken as it is: a variable of the environment is "
-                "${env:NAME}"
-            )
-    prefix = gathered.entries.get(reading_options.PREFIX.name)
-    if prefix is not None and prefix.text.strip().startswith("/"):
-        yield (
-            f"{prefix.spelled} = {prefix.shown!r} begins with a slash, and so do the keys that it means: "
-            "those of S3 usually do not"
-        )
 
 
 def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:

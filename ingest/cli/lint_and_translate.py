@@ -9,7 +9,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import counted, json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
-from headrace.options.vendor import Direction
+from headrace.options.vendor import AIVEN_SOURCES, Direction
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
@@ -73,10 +73,11 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
     """What the command prints as JSON; InvalidConfiguration where there is nothing to translate."""
     translated = settings.translated
     if translated is None:
-        raise InvalidConfiguration(
-            f"{settings.name!r} is in Headrace's own options already: connector.class names no other "
-            "vendor's connector."
-        )
+        given = {name: text.reveal().strip() for name, _, text in settings.texts}
+        why = "connector.class names no other vendor's connector"
+        if given.get("connector.class") in AIVEN_SOURCES:
+            why = "the options of Aiven's S3 source are Headrace's"
+        raise InvalidConfiguration(f"{settings.name!r} is in Headrace's own options already: {why}.")
     shown = describe(settings)
     config = {name: shown[name] for name in sorted(settings.given)}
     hidden = [name for name, raw, _ in sorted(settings.texts) if config[name] != raw.reveal()]

@@ -33,8 +33,9 @@ from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import progress
 from ingest.cli.query_commands import frames_options, frames_plan
+from ingest.source.catalogue import ExclusionReason, Unread
 from ingest.source.first_starts import awaited_inventories, baseline_of
-from ingest.source.object_selection import object_filters_of, unread_problem
+from ingest.source.object_selection import is_unread_restore, object_filters_of, unread_problem
 
 # -- What `plan` shows people of an archive ------------------------------------------------------------------
 
@@ -179,7 +180,7 @@ def plan(
         shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger),
         chain(lines, *(("", one.line) for one in inventories)),
     ).show(as_json=as_json)
-    if _unread(settings, forecast) is not None:
+    if is_unread_restore(settings, _unread(settings, forecast)):
         raise typer.Exit(int(Exit.QUARANTINED))
 
 
@@ -292,16 +293,19 @@ def lines_of(
 
 def _problem(settings: Settings, forecast: Preview) -> str | None:
     """What `run` would report as problems at once."""
-    unread = _unread(settings, forecast)
+    unread = unread_problem(settings, _unread(settings, forecast))
     return " ".join([*unlisted(forecast.refused), *([] if unread is None else [unread])]) or None
 
 
-def _unread(settings: Settings, forecast: Preview) -> str | None:
-    """What `run` would say where it reads none of the keys, none of which was read before."""
-    found = forecast.left_out.get("unmatched")
-    if found is None or forecast.shares or {"start_key", "existing"} & forecast.left_out.keys():
+def _unread(settings: Settings, forecast: Preview) -> Unread | None:
+    """What `run` would find where it reads none of the keys, none of which was read before."""
+    reasons = (ExclusionReason.UNMATCHED, ExclusionReason.EXCLUDED)
+    left_out = forecast.left_out
+    reason = next((each for each in reasons if each in left_out), None)
+    if reason is None or forecast.shares or {"start_key", "existing", "moved"} & left_out.keys():
         return None
-    return unread_problem(settings, (found.objects, found.examples[0]))
+    found = left_out[reason]
+    return Unread(",".join(settings.buckets), found.objects, found.examples[0], reason)
 
 
 def _beside_ledger(

@@ -21,7 +21,7 @@ from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import PROBLEM, EffectsApplier, PostActions
-from ingest.service.idle import UntilIdle
+from ingest.service.idle import UntilIdle, waits_sentence
 from ingest.service.leading import Turns
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import Lifecycle
@@ -424,10 +424,7 @@ class EventLoop:
             return True
         waits_for = self._waits_for(self._until_idle)
         if self._until_idle.patience.is_over(now, waits=bool(waits_for)):
-            raise Unavailable(
-                f"--until-idle: what is left waits for something outside: {'; '.join(waits_for)}. "
-                f"The last error: {components.statistics.last_error or 'see the log'}"
-            )
+            raise Unavailable(waits_sentence(waits_for, components.statistics.last_error))
         return False
 
     def _waits_for(self, until_idle: UntilIdle) -> list[str]:

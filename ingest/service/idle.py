@@ -3,7 +3,7 @@
 A sink's is over when everything is read, then closed, committed and completed (docs/commands.md).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -216,3 +216,12 @@ class UntilArchived:
             and max(one.position, one.offset or 0) < one.end
         ]
         return "; ".join(sentences) or None
+
+
+def waits_sentence(waits_for: Sequence[str], last_error: str | None) -> str:
+    """What ends `--until-idle` when its patience is over: all that is waited for, and the last error."""
+    waits = "; ".join(each.removesuffix(".") for each in waits_for)
+    # Of a queue or a bucket it is among what is waited for.
+    is_news = last_error is not None and not any(last_error in each for each in waits_for)
+    said = f" The last error: {last_error}" if is_news else ""
+    return f"--until-idle: what is left waits for something outside: {waits}.{said}"

@@ -53,7 +53,7 @@ from ingest.source.first_starts import (
     left_out,
     other_buckets,
 )
-from ingest.source.object_selection import unfinished_left_out, unread_problem
+from ingest.source.object_selection import has_read_nothing, key_problems, unfinished_left_out
 from ingest.source.planner import Planner
 from listeners.discovery_events import Counters
 from listeners.listeners import Listeners
@@ -378,10 +378,8 @@ class SourceLeader:
         )
         if not process.until_idle:
             return Exit.DONE
-        unread = unread_problem(self._settings, running.catalogue.unread_keys)
-        if unread is not None:
-            _log.error("keys_unread", error=unread)
-        return Exit.QUARANTINED if unread is not None or self._has_quarantined(running) else Exit.DONE
+        has_failed = has_read_nothing(self._settings, running.catalogue.unread_keys)
+        return Exit.QUARANTINED if has_failed or self._has_quarantined(running) else Exit.DONE
 
     def _run(self, running: _Running) -> None:
         running.loop.run(lambda slots: self._publish(running, slots))
@@ -396,9 +394,7 @@ class SourceLeader:
     def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
         process.metrics.set_target(target)
-        unread = unread_problem(self._settings, running.catalogue.unread_keys)
-        if unread != process.statistics.problems.get("keys"):
-            process.statistics.trouble("keys", unread)
+        keys, failures = key_problems(self._settings, running.catalogue.unread_keys)
         shown = build_snapshot(
             replace(process.snapshot_holder.snapshot, target=target),
             catalogue=running.catalogue,
@@ -410,7 +406,9 @@ class SourceLeader:
             known=running.ledger.cache,
             buckets=self._settings.buckets,
             now=clock.now(),
-        ).with_problems(login_problem(self._settings.kafka))
+        )
+        failures |= login_problem(self._settings.kafka)
+        shown = replace(shown, problems={**shown.problems, **keys}).with_problems(failures)
         shown = replace(shown, last_error=process.statistics.last_of(shown.problems))
         process.snapshot_holder.show(shown)
         self._problems.tell(shown.problems, ready=shown.ready)

@@ -26,7 +26,7 @@ from headrace.options.settings import JoiningSettings
 from headrace.options.transforms.chain import TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, Detection, left_out_because, name_in
-from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
+from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter, Unread
 from ingest.source.first_starts import baseline_of
 
 if TYPE_CHECKING:
@@ -250,20 +250,54 @@ def _routing(transforms: TransformChain) -> Callable[[str], str | None]:
     return routed
 
 
-def unread_problem(settings: Settings, unread: tuple[int, str] | None) -> str | None:
-    """A sentence where a restore reads none of so many keys, such as this one; None where it reads some."""
-    restore = settings.format.restore
-    if restore is None or unread is None:
+def is_unread_restore(settings: Settings, unread: Unread | None) -> bool:
+    """Whether a restore has failed by that. To a source other keys may come, and these be no concern."""
+    is_restore = settings.format.restore is not None
+    return is_restore and unread is not None and unread.reason is ExclusionReason.UNMATCHED
+
+
+def unread_problem(settings: Settings, unread: Unread | None) -> str | None:
+    """A sentence where none of so many keys, such as this one, is read; None where some are."""
+    if unread is None:
         return None
-    count, example = unread
+    restore, example = settings.format.restore, unread.example
+    place = f"s3://{unread.bucket}/{settings.s3.prefix}"
+    keys = f"{counted(unread.keys, 'key')} below {place}, such as {printable(example)!r}"
+    if unread.reason is ExclusionReason.EXCLUDED:
+        return (
+            f"object.include and object.exclude leave out all of {keys}, so nothing is read. Correct them; "
+            "their globs are of whole keys, aws.s3.prefix included."
+        )
+    if restore is None:
+        return (
+            f"file.name.template takes none of {keys}, so nothing is read. Correct file.name.template or "
+            "aws.s3.prefix, if these are to be read; `headrace explain CONFIG KEY` says how far a key gets."
+        )
     told = "auto" if restore.layout is None else restore.layout.value
     how = f"input.layout={told}" if restore.template is None else "file.name.template"
     return (
-        f"{how} reads none of {counted(count, 'key')} below s3://{settings.s3.bucket}/{settings.s3.prefix}, "
-        f"such as {printable(example)!r}, so nothing is restored. Set input.layout and aws.s3.prefix, and "
+        f"{how} reads none of {keys}, so nothing is restored. Set input.layout and aws.s3.prefix, and "
         "file.name.template, file.delim or directory.delim where the sink had its own, as they were; "
         "`headrace check CONFIG` says which layout fits, `headrace explain CONFIG KEY` what a key is read as."
     )
+
+
+def key_problems(settings: Settings, unread: Unread | None) -> tuple[dict[str, str], dict[str, str]]:
+    """Problems of keys for `/status`, and those that leave it not ready, which are of restores alone."""
+    sentence = unread_problem(settings, unread)
+    found = {} if sentence is None else {"keys": sentence}
+    return found, dict(found) if is_unread_restore(settings, unread) else {}
+
+
+def has_read_nothing(settings: Settings, unread: Unread | None) -> bool:
+    """Whether a run that ends has failed: a restore that reads no key. Log it, and of a source as well."""
+    has_failed = is_unread_restore(settings, unread)
+    sentence = unread_problem(settings, unread)
+    if has_failed:
+        _log.error("keys_unread", error=sentence)
+    elif sentence is not None:
+        _log.warning("keys_not_matched", warning=sentence)
+    return has_failed
 
 
 def unfinished_left_out(settings: Settings, cache: "LedgerCache") -> dict[str, Counter[str]]:

@@ -105,6 +105,18 @@ def test_a_restore_that_reads_no_key_is_no_success(tmp_path: Path) -> None:
     assert "directory.delim" in log
 
 
+def test_a_source_whose_template_takes_no_key_says_so(tmp_path: Path) -> None:
+    """It ended in silence. Other keys may come, so it is no failure."""
+    made = new_route(tmp_path)
+    made.upload("readme.txt", [b"none of it"], counts=False)
+
+    code, log = ended(made, file__name__template="orders-{{partition}}", sqs__queue__url=None)
+
+    assert code == 0, log[-2000:]
+    assert "keys_not_matched" in log
+    assert "file.name.template takes none of 1 key below" in log
+
+
 def test_with_the_sinks_own_delimiter_everything_comes_back(tmp_path: Path) -> None:
     """As the sentence of a restore without it says; the key that is none of the archive's is no failure."""
     made, restore = _restore(tmp_path)

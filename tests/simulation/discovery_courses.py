@@ -445,6 +445,23 @@ def keys_of_which_none_is_read(course: Course) -> None:
     assert course.run_until_idle(directory__delim="_") == "exit 0"
 
 
+def keys_that_the_template_does_not_take(course: Course) -> None:
+    """A source until idle says so and is no failure, as other keys may come; so of globs."""
+    _listed(course, {"in/a.txt": [b"none of it"], "in/b.txt": [b"nor this"]}, counts=False)
+    listing = {"sqs__queue__url": None, "file__name__template": "never-{{partition}}"}
+    assert course.run_until_idle(**listing) == "exit 0"
+    (line,) = course.log("keys_not_matched")
+    assert "file.name.template takes none of 2 keys below" in line["warning"]
+
+    assert course.run_until_idle(file__name__template=".*", object__include="*.jsonl") == "exit 0"
+    (_, line) = course.log("keys_not_matched")
+    assert "object.include and object.exclude leave out all of 2 keys below" in line["warning"]
+
+    course.start()
+    course.wait(lambda: "keys" in course.snapshot.problems, "a problem")
+    assert course.snapshot.ready, "it is ready for keys that may come"
+
+
 def replayed_as_often_as_asked(course: Course) -> None:
     """A command whose commit is not answered, while another one takes its transactional id over."""
     course.start()
@@ -493,6 +510,7 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
         globs,
         read_when_it_rests,
         keys_of_which_none_is_read,
+        keys_that_the_template_does_not_take,
         replayed_as_often_as_asked,
     )
 }

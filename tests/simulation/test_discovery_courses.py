@@ -24,6 +24,7 @@ _COURSES: Final = (
     "globs",
     "read_when_it_rests",
     "keys_of_which_none_is_read",
+    "keys_that_the_template_does_not_take",
     "replayed_as_often_as_asked",
 )
 

@@ -134,6 +134,7 @@ _REFUSED_START: Final = ".well-known/acme-challenge"
 _DEFAULT: Final = "{{topic}}-{{partition}}-{{start_offset}}"
 _BEHIND_PREFIX: Final = "{{topic}}-{{partition}}-{{start_offset:padding=20}}"
 _TEMPLATE: Final = "file.name.template"
+_TEMPLATE_TIMES: Final = ("file.name.timestamp.source", "file.name.timestamp.timezone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +183,9 @@ def translate_names(given: Translation, extension: str, compression_suffix: str)
     else:
         given.own(_TEMPLATE, _DEFAULT + extension)
     if prefix is None:
-        given.exact_text("timestamp.source")
-        given.exact_text("timestamp.timezone")
+        given.unused("timestamp.source", "timestamp.timezone", without="times in aws.s3.prefix")
+    if prefix is not None or template is None or not template.has_time:
+        given.unused(*_TEMPLATE_TIMES, without="times in file.name.template alone, without aws.s3.prefix")
 
 
 def max_records(given: Translation) -> int:
@@ -288,9 +290,9 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
         given.own(
             "file.name.timestamp.source", "first" if source == "event" else source, by="timestamp.source"
         )
+    else:
+        given.unused("timestamp.source", "timestamp.timezone", without=f"times in {prefix}")
     given.rename("timestamp.timezone", "file.name.timestamp.timezone")
-    given.text("file.name.timestamp.source")
-    given.text("file.name.timestamp.timezone")
 
 
 def _source(given: Translation, option: str) -> str:

@@ -129,6 +129,12 @@ AIVEN_OPTIONS: Final[tuple[VendorOption, ...]] = (
 
 # -- Aiven's S3 sink for Apache Kafka: its configuration in our options --------------------------------------
 
+_OLDER: Final = {
+    **OLD_SPELLINGS,
+    "aws_s3_prefix": "aws.s3.prefix",
+    "output_compression": "file.compression.type",
+    "output_fields": "format.output.fields",
+}
 _FLUSH_MS: Final = "60000"
 _LEAST_PART: Final = 5 * 1024 * 1024
 _MOST_PART: Final = 128 * 1024 * 1024
@@ -143,6 +149,8 @@ def _translate(given: Translation) -> None:
     translate_connect(given)
     for old, new in OLD_SPELLINGS.items():
         given.rename(old, new)
+    for old, new in _OLDER.items():
+        given.older(old, new)
     for name in SAME:
         given.rename(name, name)
     given.own("output.layout", LayoutName.AIVEN)
@@ -172,9 +180,14 @@ def _translate_fields(given: Translation, form: str) -> None:
     encoding = given.choice("format.output.fields.value.encoding", _ENCODINGS, "base64")
     if form == "csv":
         given.own("output.value.encoding", encoding, by="format.output.fields.value.encoding")
+        given.unused("format.output.envelope", without="rows of JSON, Avro or Parquet")
+    else:
+        given.unused("format.output.fields.value.encoding", without="format.output.type=csv")
     codec = given.choice("avro.codec", _CODECS, "null")
     if form == "avro":
         given.own("output.avro.codec", codec, by="avro.codec")
+    else:
+        given.unused("avro.codec", without="format.output.type=avro")
 
 
 def _translate_compression(given: Translation, form: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from headrace.options.vendor import Fate, VendorOption, changed, kept, needless, refused
+from headrace.options.vendor import VendorOption, changed, kept, needless, refused
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import CONNECT_OPTIONS
 
@@ -173,6 +173,28 @@ HEADER_FORMATS: Final = {name: spelled for name, spelled in FORMATS.items() if s
 
 STORAGES: Final = {"io.confluent.connect.s3.storage.S3Storage": "s3"}
 
+# The formats of objects of which these say something.
+_OF_FORMATS: Final = {
+    "avro.codec": ("avro",),
+    "parquet.codec": ("parquet",),
+    "s3.compression.type": ("jsonl", "bytes"),
+    "json.decimal.format": ("jsonl",),
+    "format.bytearray.extension": ("bytes",),
+    "format.bytearray.separator": ("bytes",),
+    "enhanced.avro.schema.support": ("avro", "parquet"),
+    "connect.meta.data": ("avro", "parquet"),
+    "allow.optional.map.keys": ("avro", "parquet"),
+}
+_OUR_FORMATS: Final = ("output.format", "sidecars.keys.format", "sidecars.headers.format")
+
+
+def note_unused_formats(given: Translation, written: set[str]) -> None:
+    """Say which options are given of formats in which no object is written."""
+    written |= {given.own_given(option).lower() for option in _OUR_FORMATS}
+    for option, forms in _OF_FORMATS.items():
+        if written.isdisjoint(forms):
+            given.unused(option, without=f"objects of {' or '.join(forms)}")
+
 
 # -- Confluent's bucket, credentials, encryption and uploads -------------------------------------------------
 
@@ -261,18 +283,11 @@ def _translate_encryption(given: Translation) -> None:
         given.rename("s3.sse.customer.key", "aws.s3.sse.customer.key")
     else:
         given.rename("s3.ssea.name", "aws.s3.sse")
-        _needless_key(given, "s3.sse.customer.key", "AES256")
+        given.unused("s3.sse.customer.key", without="s3.ssea.name=AES256")
     if algorithm.startswith("aws:kms"):
         given.rename("s3.sse.kms.key.id", "aws.s3.sse.kms.key.id")
     else:
-        _needless_key(given, "s3.sse.kms.key.id", "aws:kms")
-
-
-def _needless_key(given: Translation, option: str, algorithm: str) -> None:
-    if given.is_given(option):
-        given.note(
-            option, Fate.NEEDLESS, f"decides nothing without s3.ssea.name={algorithm}, as in the other sink"
-        )
+        given.unused("s3.sse.kms.key.id", without="s3.ssea.name=aws:kms")
 
 
 def _translate_uploads(given: Translation) -> None:
@@ -307,5 +322,6 @@ def _tags(given: Translation) -> list[str]:
     if any("=" in text.partition(":")[0] for text in texts):
         given.refuse(pairs, "has a name with an equals sign, after which values begin here; set another name")
     if not given.flag("s3.object.tagging", default=False):
+        given.unused(pairs, without="s3.object.tagging=true")
         return []
     return ["offsets", *("=".join(text.split(":", 1)) for text in texts)]

@@ -154,6 +154,7 @@ _FORMATS: Final = {
 }
 _MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
 _LIST: Final = "topic.regex.list"
+_REPETITION: Final = re.compile(r"\{[0-9]*,[0-9]*\}")
 _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
 _EXTENSION: Final = "format.bytearray.extension"
@@ -341,8 +342,11 @@ def _translate_files(given: Translation) -> None:
     given.own("key.source", "none")
     for option in (_EXTENSION, _KEYS, _FILE_NAME):
         given.note(option, Fate.NEEDLESS, "decides nothing with mode=GENERIC, which reads no keys")
+    given.unused("file.delim", "tombstone.encoded.partition", without="mode=RESTORE_BACKUP")
     form = _format(given)
-    if form == "bytes":
+    if form != "bytes":
+        given.unused(_SEPARATOR, without="ByteArrayFormat")
+    else:
         given.own("text.exact", "true", by=_FORMAT)
         if given.exact_text(_SEPARATOR, "\n") not in {"\n", "\\n"}:
             given.refuse(
@@ -360,12 +364,21 @@ def _translate_files(given: Translation) -> None:
 
 
 def _translate_pair(given: Translation, prefix: str) -> None:
+    if not given.is_given(_LIST) and given.own_given("file.name.template"):
+        return  # it says which files are read, and with `topic` or a variable where they go
     # One problem is enough: what the list would have said is not missing besides.
     given.own("file.name.template", ".*", by=_LIST)
     given.own("topic", "unread", by=_LIST)
     pairs = [pair.strip() for pair in given.text(_LIST).split(",") if pair.strip()]
     if not pairs:
         given.refuse(_LIST, f"is missing; mode=GENERIC needs it, such as {_LIST}=TOPIC:.*")
+        return
+    if _REPETITION.search(given.text(_LIST)) is not None:
+        given.refuse(
+            _LIST,
+            "has a comma in a repetition, and commas are between pairs: write the repetition out ({1,3} of "
+            "[0-9] is [0-9][0-9]?[0-9]?), or leave the list out, and set topic and file.name.template",
+        )
         return
     if len(pairs) > 1:
         given.refuse(

@@ -8,6 +8,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
+from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.vendor import Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import (
@@ -15,6 +16,7 @@ from headrace.vendors.confluent.options import (
     FORMATS,
     HEADER_FORMATS,
     class_of,
+    note_unused_formats,
     translate_storage,
 )
 from headrace.vendors.connect.options import translate_connect
@@ -32,6 +34,7 @@ _EXTRACTOR: Final = f"{_PACKAGE}TimeBasedPartitioner$"
 _OFF: Final = -1
 
 
+_BY_TIME: Final = "a partitioner by time"
 _BY_TEMPLATE: Final = (
     "; or leave it out and write file.name.template, which groups by fields, headers and times"
 )
@@ -88,6 +91,22 @@ def translate_names(given: Translation) -> None:
         _translate_times(given)
     given.rename("timezone", "file.name.timestamp.timezone")
     _translate_rotation(given, partitioner)
+    _note_unused_names(given, partitioner)
+
+
+def _note_unused_names(given: Translation, partitioner: _Partitioner) -> None:
+    """Say which options of other partitioners are given; all would land in directories of partitions."""
+    if partitioner is not _Partitioner.TIME:
+        given.unused(_PATH, _DURATION, without=f"{_PARTITIONER}={_PACKAGE}TimeBasedPartitioner")
+    if partitioner is not _Partitioner.FIELD:
+        given.unused("partition.field.name", without=f"{_PARTITIONER}={_PACKAGE}FieldPartitioner")
+    if not partitioner.is_timed:
+        given.unused("locale", "timestamp.extractor", "timestamp.field", without=_BY_TIME)
+    elif "RecordField" not in given.text("timestamp.extractor"):
+        given.unused("timestamp.field", without="timestamp.extractor=RecordField")
+    is_own = given.own_given("file.name.template") or given.own_given("rotate.schedule.ms")
+    if not (partitioner.is_timed or is_own or _interval(given, "rotate.schedule.interval.ms")):
+        given.unused("timezone", without=f"{_BY_TIME} or rotate.schedule.interval.ms")
 
 
 def _template(given: Translation, partitioner: _Partitioner, delimiters: _Delimiters) -> str:
@@ -241,10 +260,10 @@ def _translate_interval(given: Translation, partitioner: _Partitioner) -> None:
     option, change = "rotate.interval.ms", "rotate.file.on.partition.change"
     interval = _interval(given, option)
     closes_at_change = given.flag(change, default=True)
-    if not interval:
-        return
-    if not partitioner.is_timed:
-        given.warn("rotate.interval.ms decides nothing without a partitioner by time, as in the other sink")
+    if not interval or not partitioner.is_timed:
+        given.unused(change, without=f"{option} and {_BY_TIME}")
+        if interval:
+            given.unused(option, without=_BY_TIME)
         return
     given.own("rotate.span.ms", interval, by=option)
     given.own("rotate.on.group.change", "true" if closes_at_change else "false", by=change)
@@ -292,7 +311,7 @@ def translate_formats(given: Translation) -> None:
     given.own("output.bytes.extension", given.exact_text(extension, ".bin").strip(), by=extension)
     separator = given.exact_text("format.bytearray.separator", "\n")
     given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
-    _translate_sides(given)
+    note_unused_formats(given, {wanted, *_translate_sides(given)})
 
 
 def _refuse_full_records(given: Translation) -> None:
@@ -302,7 +321,8 @@ def _refuse_full_records(given: Translation) -> None:
         given.refuse(
             option,
             "puts keys, headers and times into rows of Confluent's own, which are not written here; remove "
-            "it, and set output.layout=headrace, or store.kafka.keys=true and store.kafka.headers=true",
+            f"it, and set output.layout=headrace, file.name.template={DEFAULT_TEMPLATE} and "
+            "behavior.on.null.values=write, or store.kafka.keys=true and store.kafka.headers=true",
         )
     option = "format.json.schema.enable"
     if given.flag(option, default=False):
@@ -322,30 +342,44 @@ def _translate_codecs(given: Translation, wanted: str) -> None:
     codec, option = codecs.get(wanted, (text, "s3.compression.type"))
     given.own("file.compression.type", codec, by=option)
     level = given.integer("s3.compression.level", -1, low=-1, high=9)
-    if level >= 0 and codec == "gzip" and wanted not in codecs:
+    if codec != "gzip" or wanted in codecs:
+        given.unused("s3.compression.level", without="s3.compression.type=gzip of JSON or bytes")
+    elif level >= 0:
         given.own("file.compression.level", level, by="s3.compression.level")
 
 
-def _translate_sides(given: Translation) -> None:
-    """Write objects of keys and headers, and where tombstones go."""
+def _translate_sides(given: Translation) -> set[str]:
+    """Write objects of keys and headers, and where tombstones go; the formats of these objects."""
     keys = given.flag("store.kafka.keys", default=False)
     headers = given.flag("store.kafka.headers", default=False)
     sides = [name for name, wanted in (("keys", keys), ("headers", headers)) if wanted]
     if sides:
         given.own("sidecars", ",".join(sides), by="store.kafka.keys" if keys else "store.kafka.headers")
-    if keys:
-        _translate_side(given, "keys", class_of(given, "keys.format.class", FORMATS, "avro"))
-    if headers:
-        _translate_side(given, "headers", class_of(given, "headers.format.class", HEADER_FORMATS, "avro"))
+    known = {"keys": FORMATS, "headers": HEADER_FORMATS}
+    found = {side: class_of(given, f"{side}.format.class", known[side], "avro") for side in sides}
+    for side, form in found.items():
+        _translate_side(given, side, form)
+    for side in known.keys() - found.keys():
+        given.unused(f"{side}.format.class", without=f"store.kafka.{side}=true")
+    _translate_tombstones(given, has_keys=keys)
+    return set(found.values())
+
+
+def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     nulls = given.choice(
         "behavior.on.null.values", {each: each for each in ("fail", "ignore", "write")}, "fail"
     )
     given.own("behavior.on.null.values", nulls, by="behavior.on.null.values")
     option = "tombstone.encoded.partition"
     directory = given.text(option, "tombstone")
-    if nulls != "write":
+    if not has_keys and given.own_given("output.layout") == LayoutName.HEADRACE:
+        # Its rows hold a record without a value as well.
+        given.unused(option, without="store.kafka.keys=true")
         return
-    if not keys:
+    if nulls != "write":
+        given.unused(option, without="behavior.on.null.values=write")
+        return
+    if not has_keys:
         given.refuse(
             "store.kafka.keys", "must be true with behavior.on.null.values=write: a tombstone is its key"
         )

@@ -168,6 +168,8 @@ def _has_partitions(given: Translation) -> bool:
             "file.name.template with {{partition}} in the place of its group, and ordering=partition",
         )
         return False
+    for option in (regex, kind) if not wanted else (regex,):
+        given.unused(option, without="an extractor of partitions (`hierarchical`), which takes no expression")
     return bool(wanted)
 
 

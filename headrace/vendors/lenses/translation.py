@@ -85,6 +85,7 @@ def translate_connection(given: Translation) -> None:
     for older, newer, own in _CONNECTION:
         given.rename(older, own)
         given.rename(newer, own)
+        given.older(older, newer)
     for theirs, own, default in _CALLS:
         given.own(own, given.text(theirs, default), by=theirs)
     _translate_keys(given)
@@ -101,6 +102,7 @@ def _translate_keys(given: Translation) -> None:
                 given.refuse(theirs, f"is missing; {_MODE}=Credentials needs it")
             given.rename(before, own)
             given.rename(theirs, own)
+            given.older(before, theirs)
     else:
         names = (*_KEYS, *(before for before, _ in _KEYS.values()))
         ignored = [theirs for theirs in names if given.is_given(theirs)]

@@ -248,7 +248,9 @@ def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     survey = facts.survey
     where = f"s3://{settings.bucket}/{settings.prefix}"
     if not survey.listed:
-        return ok(name, f"{where} holds nothing yet")
+        found = ok(name, f"{where} holds nothing yet")
+        fix = "Correct aws.s3.prefix, if something should be there."
+        return warn(name, f"{found.sentence}.", fix) if settings.prefix else found
     unmatched = survey.left_out.get(ExclusionReason.UNMATCHED, [])
     if unmatched and not survey.taken:
         return misconfigured(

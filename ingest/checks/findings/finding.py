@@ -101,6 +101,14 @@ class Refused:
     words: str
 
 
+BROKERS_FIX: Final = "Check bootstrap.servers, the network, security.protocol, sasl.* and ssl.*."
+
+
+def kafka_fix(refused: Refused, rights: str) -> str:
+    """What to do where Kafka was asked in vain: give these rights, where it was for want of them."""
+    return rights if refused.cause is Cause.DENIED else BROKERS_FIX
+
+
 # https://spark.apache.org/docs/latest/: Spark 4 runs on Java 17 and 21.
 _JAVA: Final = 17
 

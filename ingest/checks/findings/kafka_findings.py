@@ -10,7 +10,17 @@ from headrace.options.choices import Envelope, RestorePartition
 from headrace.options.record_sources import NoSource, ProduceTime, TimestampFrom
 from headrace.options.transforms.read_chain import known_topics, routes_by_record
 from ingest.checks.findings.bucket_findings import TopicSample, keep_highest
-from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
+from ingest.checks.findings.finding import (
+    BROKERS_FIX,
+    Cause,
+    Finding,
+    Refused,
+    kafka_fix,
+    misconfigured,
+    ok,
+    unusable,
+    warn,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +91,7 @@ def brokers_there(settings: Settings, facts: KafkaFacts) -> Finding:
     return unusable(
         "brokers",
         f"{servers}: {facts.cluster.words}",
-        "Check bootstrap.servers, the network, security.protocol, sasl.* and ssl.*.",
+        BROKERS_FIX,
     )
 
 
@@ -91,11 +101,9 @@ def topic_there(settings: Settings, facts: KafkaFacts, topic: str) -> Finding | 
     if not isinstance(found, Refused):
         return ok(name, f"topic {topic!r} is there, {counted(found.partitions, 'partition')}")
     if found.cause is not Cause.MISSING:
-        return unusable(
-            name,
-            f"topic {topic!r} cannot be described: {found.words}",
-            f"Allow DescribeConfigs on topic {topic!r}, and Describe, which Read and Write bring along.",
-        )
+        rights = f"Allow DescribeConfigs on topic {topic!r}, and Describe, which Read and Write bring along."
+        sentence = f"topic {topic!r} cannot be described: {found.words}"
+        return unusable(name, sentence, kafka_fix(found, rights))
     if settings.kafka.topic_creation is not None:
         return ok(name, f"topic {topic!r} is not there, and `run` makes it (topic.creation.default.*)")
     named = facts.wanted[topic]
@@ -279,11 +287,9 @@ def ledger_fit(settings: Settings, facts: KafkaFacts) -> Finding | None:
     if isinstance(found, Refused):
         if found.cause is Cause.MISSING:
             return ok(name, f"the ledger {topic!r} is not there yet; the first start makes it")
-        return unusable(
-            name,
-            f"the ledger {topic!r} cannot be described: {found.words}",
-            f"Allow Read, Write and DescribeConfigs on topic {topic!r} (docs/security.md).",
-        )
+        rights = f"Allow Read, Write and DescribeConfigs on topic {topic!r} (docs/security.md)."
+        sentence = f"the ledger {topic!r} cannot be described: {found.words}"
+        return unusable(name, sentence, kafka_fix(found, rights))
     if found.partitions != 1:
         return misconfigured(
             name,

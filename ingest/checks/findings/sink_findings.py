@@ -8,7 +8,16 @@ from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
 from headrace.options.sink_settings import SinkSettings
 from ingest.checks.findings.bucket_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
-from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
+from ingest.checks.findings.finding import (
+    Cause,
+    Finding,
+    Refused,
+    kafka_fix,
+    misconfigured,
+    ok,
+    unusable,
+    warn,
+)
 
 # -- Findings about a sink's topics: whether they are there, and who reads them ------------------------------
 
@@ -47,11 +56,8 @@ class TopicsFacts:
 def topics_findings(settings: Settings, facts: TopicsFacts | Refused) -> Iterator[Finding]:
     """Whether there is something to read, and no other consumer reads it as this sink."""
     if isinstance(facts, Refused):
-        yield unusable(
-            "topics",
-            f"the topics cannot be described: {facts.words}",
-            "Allow Describe and Read on them, and Read on the group (docs/security.md).",
-        )
+        rights = "Allow Describe and Read on them, and Read on the group (docs/security.md)."
+        yield unusable("topics", f"the topics cannot be described: {facts.words}", kafka_fix(facts, rights))
         return
     yield from _found_topics(settings, facts)
     sink = settings.sink
@@ -228,11 +234,14 @@ def _tells_missing(settings: Settings, facts: UploadFacts) -> Finding | None:
 def _expires(settings: Settings, facts: UploadFacts) -> Finding | None:
     name, remedy = "lifecycle", "Run `headrace setup`: it puts a rule next to those that are there."
     if isinstance(facts.rules, Refused):
+        if facts.rules.cause is Cause.MISSING:
+            return None  # the bucket, of which there is a finding
+        is_denied = facts.rules.cause is Cause.DENIED
         return warn(
             name,
             f"the bucket's lifecycle cannot be read: {facts.rules.words}",
-            f"Allow s3:GetLifecycleConfiguration, and see that a rule ends unfinished uploads after "
-            f"{MINIMUM_DAYS} days or more.",
+            f"{'Allow s3:GetLifecycleConfiguration, and see' if is_denied else 'See'} that a rule ends "
+            f"unfinished uploads after {MINIMUM_DAYS} days or more.",
         )
     shortest = shortest_days(facts.rules, settings.s3.prefix)
     if shortest is not None and shortest < MINIMUM_DAYS:

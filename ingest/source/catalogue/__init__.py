@@ -41,7 +41,7 @@ from headrace.model.objects import ListingPage
 from ingest.source.catalogue.catalogue import Catalogue
 from ingest.source.catalogue.effects import Effects, FinishedObject, HeadRequest, LedgerWrite
 from ingest.source.catalogue.ledger_view import LedgerView
-from ingest.source.catalogue.listing_merge import Baseline, ExclusionReason, ObjectFilter
+from ingest.source.catalogue.listing_merge import Baseline, ExclusionReason, ObjectFilter, Unread
 from ingest.source.catalogue.object_commands import Mark, ObjectCommand, Replay, Selection
 
 __all__ = [
@@ -59,4 +59,5 @@ __all__ = [
     "ObjectFilter",
     "Replay",
     "Selection",
+    "Unread",
 ]

@@ -24,6 +24,7 @@ from ingest.source.catalogue.listing_merge import (
     BucketListings,
     ExclusionReason,
     ObjectFilter,
+    Unread,
     compared_with_ledger,
 )
 from ingest.source.catalogue.object_commands import ObjectCommand, Replay
@@ -320,7 +321,7 @@ class Catalogue:
         return self.states.access.topics.sentences if self.states.table else {}
 
     @property
-    def unread_keys(self) -> tuple[int, str] | None:
+    def unread_keys(self) -> Unread | None:
         """How many keys the last full listing showed, and one of them, where not one could be read."""
         return next((one.unread.found for one in self._listings.values() if one.unread.found), None)
 

@@ -4,13 +4,14 @@ Keys that are left out get no ledger entry and are judged again at each listing.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.model.objects import ListingPage, Route, S3Object
 from headrace.names.archive_names import any_of, is_bookkeeping
@@ -199,24 +200,36 @@ def _looked_up(objects: Iterable[S3Object], ledger: Overlay, expiry: Expiry) -> 
 
 
 # Keys that say nothing of how others are read.
-_NEUTRAL: Final = frozenset({ExclusionReason.FOLDER, ExclusionReason.INTERNAL, ExclusionReason.EXCLUDED})
+_NEUTRAL: Final = frozenset({ExclusionReason.FOLDER, ExclusionReason.INTERNAL})
+_COUNTED: Final = (ExclusionReason.UNMATCHED, ExclusionReason.EXCLUDED)
+
+
+class Unread(NamedTuple):
+    """How many keys of a bucket were left out, the first of them, and why: `EXCLUDED` where all are."""
+
+    bucket: str
+    keys: int
+    example: str
+    reason: ExclusionReason = ExclusionReason.UNMATCHED
 
 
 class UnreadKeys:
     """Whether a full listing showed keys, and not one of them could be read."""
 
     def __init__(self) -> None:
-        self.found: tuple[int, str] | None = None
-        """How many keys the last full listing showed, and the first of them; None where one was read."""
+        self.found: Unread | None = None
+        """What the last full listing showed; None where one was read."""
         self._listing_id: int | None = None
         self._is_counting = False
-        self._keys = 0
-        self._example = ""
+        self._keys: Counter[ExclusionReason] = Counter()
+        self._examples: dict[ExclusionReason, str] = {}
 
     def begin_page(self, page: ListingPage) -> None:
         """A page is about to be merged."""
         if page.listing_id != self._listing_id:
-            self._listing_id, self._is_counting, self._keys = page.listing_id, page.is_full, 0
+            self._listing_id, self._is_counting = page.listing_id, page.is_full
+            self._keys.clear()
+            self._examples.clear()
 
     def read(self) -> None:
         """A key was read, now or before."""
@@ -224,9 +237,9 @@ class UnreadKeys:
 
     def left_out(self, reason: ExclusionReason, key: str) -> None:
         """A key was left out for this reason."""
-        if reason is ExclusionReason.UNMATCHED:
-            self._example = self._example if self._keys else key
-            self._keys += 1
+        if reason in _COUNTED:
+            self._examples.setdefault(reason, key)
+            self._keys[reason] += 1
         elif reason not in _NEUTRAL:
             self._is_counting = False  # the baseline leaves out keys without reading them
 
@@ -234,7 +247,10 @@ class UnreadKeys:
         """Whether this ends a full listing that has shown unread keys only, which are in `found` then."""
         if not page.is_last or not self._is_counting:
             return False
-        self.found = (self._keys, self._example) if self._keys else None
+        reason = next((each for each in _COUNTED if self._keys[each]), None)
+        self.found = None
+        if reason is not None:
+            self.found = Unread(page.bucket, self._keys[reason], self._examples[reason], reason)
         return self.found is not None
 
 

@@ -311,7 +311,6 @@ def test_a_block_above_the_limit_is_refused(codec: str) -> None:
         b"Obj\x01",
         b"Obj\x01" + bytes(100),
         b"Obj\x01" + varint(2**40),
-        b"x" * 100,
         container({}, []).replace(b"{}", b"{,"),
         file_of(ROW, _rows(20))[:-3],
         file_of(ROW, _rows(20))[:-20],
@@ -323,7 +322,6 @@ def test_a_block_above_the_limit_is_refused(codec: str) -> None:
         "magic",
         "zeros",
         "endless",
-        "foreign",
         "schema",
         "torn sync",
         "torn block",
@@ -336,6 +334,20 @@ def test_what_is_no_avro_is_corrupt(content: bytes) -> None:
 
     assert decoded.error is not None
     assert str(decoded.error).startswith("s3://bucket/key: the Avro object is damaged: ")
+
+
+@pytest.mark.parametrize("content", [b"x" * 100, b'{"a": 1}\n', b"{}\n", b"Obj\x02" + bytes(100)])
+def test_what_begins_as_something_else_may_be_read_by_another_option(content: bytes) -> None:
+    """JSON was called a damaged object, which another upload does not help."""
+    said = "s3://bucket/key: this is no Avro object, or its beginning is missing: "
+
+    decoded = decode_all(MemorySource(content), AVRO)
+    with pytest.raises(ObjectCorrupt) as caught:
+        SPLITTERS[InputFormat.AVRO](MemorySource(content), 2, options=AVRO)
+
+    assert str(decoded.error).startswith(said)
+    assert str(decoded.error).endswith("Upload it again, or correct input.format.")
+    assert str(caught.value) == str(decoded.error)
 
 
 def test_files_put_one_after_another_are_named() -> None:

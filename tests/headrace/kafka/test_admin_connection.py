@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.kafka_clients import AdminConnection, shared_admin
+from headrace.model.errors import Unavailable
 
 # Nobody listens there.
 HERE = {"bootstrap.servers": "127.0.0.1:1"}
@@ -65,6 +66,15 @@ def test_what_failed_before_a_question_is_not_its_trouble() -> None:
     assert connection.is_alone
     connection.answered()
     assert not connection.is_alone
+
+
+def test_a_group_of_brokers_that_are_away_says_which_and_why() -> None:
+    """As a topic does: `status` said that it had timed out, and no more."""
+    with pytest.raises(Unavailable, match="consumer group 'g' could not be described") as caught:
+        KafkaAdmin({**HERE, "client.id": "of a group"}, timeout=1.0).group_topics("g")
+
+    assert "127.0.0.1:1" in str(caught.value)
+    assert "Connection refused" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.headrace.options.loading import load_with, no_file, problems_with
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _VARIABLE = "is taken as it is: a variable of the environment is ${env:NAME}"
+_COMMENT = "is taken as it is: a comment is a line of its own, and what follows the # belongs to the value"
 _SLASH = "begins with a slash, and so do the keys that it means: those of S3 usually do not"
 LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
 
@@ -57,6 +58,7 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             "the registry's certificate, or the certificate's name in schema.registry.url",
             id="no check of the registry's name",
         ),
+        pytest.param({"": "1"}, "'': is not an option of Headrace; remove it", id="no name"),
         pytest.param({"zzz": "1"}, "zzz: is not an option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"kafka.bootstrap.servers": "k:9092"},
@@ -806,6 +808,8 @@ def test_what_is_no_text_is_one_problem() -> None:
         ("producer.override.client.id", "${ID}", _VARIABLE),
         ("aws.secret.access.key", "${KEY}", _VARIABLE),
         ("aws.s3.prefix", "/in/", _SLASH),
+        ("aws.s3.prefix", "in/ # where", _COMMENT),
+        ("file.name.template", ".* # all", _COMMENT),
     ],
 )
 def test_what_is_taken_as_it_is_and_was_hardly_meant_so(option: str, text: str, warning: str) -> None:

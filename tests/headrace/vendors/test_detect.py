@@ -63,7 +63,8 @@ def test_content_that_speaks_against_the_key_is_held_back() -> None:
 
     assert found.name is None
     assert found.reason == (
-        "the key has the form of lenses, but its content is quix's; input.layout says which is meant"
+        "the key has the form of lenses, but its content is quix's; "
+        "input.layout=quix reads it, with the sink's own names as file.name.template"
     )
 
 

@@ -49,6 +49,8 @@ def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
     assert settings.sink is not None
     assert settings.sink.rotation.records == 9
     assert any("rotate.records wins over example.count" in warning for warning in settings.warnings)
+    alone = load_example({"rotate.records": "9", "example.count": None})
+    assert not any("wins over" in warning for warning in alone.warnings)
 
 
 @pytest.mark.parametrize(
@@ -104,6 +106,8 @@ def test_each_option_has_a_line() -> None:
     [
         ({"example.count": "0"}, "example.count = '0': expected a whole number from 1 to"),
         ({"example.count": "many"}, "example.count = 'many': expected a whole number from 1 to"),
+        ({"example.count": "1_0"}, "example.count = '1_0': expected a whole number from 1 to"),
+        ({"example.count": "\uff15"}, "example.count = '\uff15': expected a whole number from 1 to"),
         ({"example.size": "huge"}, "example.size = 'huge': expected one of none, large"),
         ({"example.small": "yes"}, "example.small = 'yes': expected one of true, false"),
         ({"example.lossy": "true"}, "example.lossy: loses records; remove it"),

@@ -7,11 +7,13 @@ from typing import Any, Final
 
 import pytest
 
+from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings, SettingsError
 from headrace.options.choices import InputFormat
+from headrace.options.vendor import AIVEN_SOURCE
 from headrace.vendors.load import load, vendor_of
 from ingest.cli.lint_and_translate import translated_shape
-from tests.headrace.options.loading import no_file
+from tests.headrace.options.loading import load_with, no_file
 from tests.headrace.vendors.archive import archives
 from tests.headrace.vendors.test_vendor_sources import TRANSLATED
 from tests.support.sink_archives import sink_settings
@@ -112,3 +114,16 @@ def test_what_is_printed_is_the_same_sink_or_source() -> None:
         assert _meaning(printed, printed.name) == _meaning(theirs, printed.name), given
         seen += 1
     assert seen > 200
+
+
+@pytest.mark.parametrize(
+    ("named", "why"),
+    [
+        (AIVEN_SOURCE, "the options of Aiven's S3 source are Headrace's"),
+        ("HeadraceSource", "connector.class names no other vendor's connector"),
+    ],
+)
+def test_what_is_ours_already_needs_no_translation(named: str, why: str) -> None:
+    """Aiven's source is another vendor's connector: it was denied."""
+    with pytest.raises(InvalidConfiguration, match=why):
+        translated_shape(load_with({"connector.class": named}))

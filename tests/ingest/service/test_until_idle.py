@@ -8,7 +8,7 @@ import pytest
 from headrace.model.errors import AccessDenied, Unavailable
 from ingest.http.metrics import Metrics
 from ingest.service.event_loop import Event, EventLoop, LoopComponents
-from ingest.service.idle import Patience, UntilIdle, listening
+from ingest.service.idle import Patience, UntilIdle, listening, waits_sentence
 from ingest.service.statistics import Statistics
 from ingest.source.command_queue import CommandQueue
 from listeners.discovery_events import HeadsWait, InventoryWaits, ListingFailed
@@ -142,3 +142,17 @@ def test_while_a_batch_is_read_nothing_outside_ends_it() -> None:
     loop = _loop(desk)
     loop.handle(InventoryWaits(sentence="it cannot be read"))
     assert not any(loop.is_over(float(now)) for now in (0, 61, 3600))
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "last_error", "end"),
+    [
+        (["topic_missing (2 objects)"], "s3://b/k: no.", "(2 objects). The last error: s3://b/k: no."),
+        (["sqs.queue.url: it is not there. Correct it."], None, ": it is not there. Correct it."),
+        (["sqs.queue.url: it is away."], "it is away.", ": it is away."),
+        (["one.", "two."], None, "outside: one; two."),
+    ],
+)
+def test_what_it_waited_for_is_said_once(waits_for: list[str], last_error: str | None, end: str) -> None:
+    """Of a missing queue it ended in two full stops, and in a last error that was none."""
+    assert waits_sentence(waits_for, last_error).endswith(end)

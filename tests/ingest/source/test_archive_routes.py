@@ -7,8 +7,13 @@ from headrace.model.objects import ArchivePlace, Route
 from headrace.options.choices import RestoreTombstones
 from headrace.options.describe import options_hash
 from ingest.source.catalogue import ObjectFilter
-from ingest.source.catalogue.listing_merge import ExclusionReason
-from ingest.source.object_selection import key_readers, object_filter_of, unread_problem
+from ingest.source.catalogue.listing_merge import ExclusionReason, Unread
+from ingest.source.object_selection import (
+    is_unread_restore,
+    key_readers,
+    object_filter_of,
+    unread_problem,
+)
 from tests.headrace.options.loading import load_with, problems_with
 from tests.ingest.source.catalogue.desk import Desk, listed, page
 
@@ -193,13 +198,38 @@ def test_keys_are_read_by_the_sinks_own_delimiter() -> None:
     options = {"restore.sidecars": "ignore"}
 
     assert _filter("confluent", **options).route_or_reason(key) is ExclusionReason.UNMATCHED
-    told = unread_problem(load_with({**BARE, "input.layout": "confluent", **options}), (2, key))
+    told = unread_problem(load_with({**BARE, "input.layout": "confluent", **options}), Unread("b", 2, key))
     assert told is not None
     assert "input.layout=confluent reads none of 2 keys" in told
     assert "directory.delim" in told
     found = _filter("confluent", **options, **{"directory.delim": "_"})
     assert not isinstance(found.route_or_reason(key), ExclusionReason)
     assert found.route_or_reason("readme.txt") is ExclusionReason.UNMATCHED
+
+
+@pytest.mark.parametrize(
+    ("options", "reason", "sentence", "fails"),
+    [
+        ({}, ExclusionReason.UNMATCHED, "file.name.template takes none of 2 keys below s3://b/in/", False),
+        ({}, ExclusionReason.EXCLUDED, "object.include and object.exclude leave out all of 2 keys", False),
+        ({**BARE, "input.layout": "auto"}, ExclusionReason.UNMATCHED, "input.layout=auto reads none", True),
+        ({**BARE, "input.layout": "auto"}, ExclusionReason.EXCLUDED, "object.include and object.ex", False),
+    ],
+)
+def test_what_reads_no_key_says_so(
+    options: dict[str, str | None], reason: ExclusionReason, sentence: str, fails: bool
+) -> None:
+    """A source as well: that it is in silence was taken for success. Only a restore has failed by it."""
+    settings = load_with({"aws.s3.prefix": "in/", **options})
+    unread = Unread("b", 2, "in/a.txt", reason)
+
+    told = unread_problem(settings, unread)
+
+    assert told is not None
+    assert told.startswith(sentence)
+    assert "'in/a.txt'" in told
+    assert is_unread_restore(settings, unread) is fails
+    assert unread_problem(settings, None) is None
 
 
 _ROUTER = {

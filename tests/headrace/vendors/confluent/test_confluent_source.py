@@ -111,3 +111,23 @@ def test_rows_with_their_schema_are_refused(more: Mapping[str, str], fix: str | 
     assert [each.startswith(_SCHEMAS) and str(fix) in each for each in found] == (
         [] if fix is None else [True]
     )
+
+
+def test_a_comma_in_a_repetition_has_a_fix_of_its_own() -> None:
+    """An escaped one makes none. What is said to be written instead reads the same keys."""
+    values = "org.apache.kafka.connect.storage.StringConverter"
+    files = {
+        **_SOURCE,
+        "value.converter": values,
+        "mode": "GENERIC",
+        "topic.regex.list": r"orders:.*[0-9]{1,3}\.json",
+    }
+    with pytest.raises(SettingsError, match="has a comma in a repetition"):
+        sink_settings(files)
+
+    ours = {"topic": "orders", "file.name.template": r"[0-9]{1,3}\.json$"}
+    settings = sink_settings({"name": "n", **files, "topic.regex.list": "", **ours})
+
+    assert settings.routing.topic == "orders"
+    assert settings.key_template().match("topics/a/12.json") is not None
+    assert not any("wins over" in warning for warning in settings.warnings)

@@ -425,7 +425,7 @@ def test_every_option_is_read_or_said_to_decide_nothing() -> None:
                     "s3.ssea.name": algorithm,
                 },
             )
-            CONFLUENT.translate(Translation(given, given, {}, Problems()))
+            CONFLUENT.translate(Translation(given, given, {}, Problems(), {}))
     rows = {row.name: row.fate for row in CONFLUENT.options if not row.name.endswith("*")}
     decided = {name for name, fate in rows.items() if fate in {Fate.KEPT, Fate.CHANGED}}
 

@@ -5,7 +5,7 @@ import pytest
 from headrace.model.errors import Exit
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
-from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, move_target
+from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match, move_target
 from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.source.object_selection import object_filter_of
 from tests.ingest.checks.findings.configured import configured
@@ -181,6 +181,16 @@ def test_an_empty_bucket_is_no_fault() -> None:
 
     assert found["keys"].verdict is Verdict.OK
     assert "get" not in found
+
+
+def test_a_prefix_below_which_nothing_lies_may_be_a_wrong_one() -> None:
+    """All may be well, as before the first upload; a prefix with a comment in it was `ok`."""
+    settings = configured({"aws.s3.prefix": "orders/ # prefix"})
+    finding = keys_match(settings.s3, _facts(survey=_survey(settings=settings)))
+
+    assert finding is not None
+    assert finding.verdict is Verdict.WARN
+    assert "aws.s3.prefix" in (finding.remedy or "")
 
 
 def test_a_survey_keeps_the_highest_partition_and_an_object_that_can_be_tried() -> None:

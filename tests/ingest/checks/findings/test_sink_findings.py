@@ -45,7 +45,10 @@ def test_a_bucket_that_takes_uploads_is_well() -> None:
             "s3:PutObject on arn:aws:s3:::bucket/in/*",
         ),
         (
-            {"begin": Refused(Cause.MISSING, "no"), "part": None, "abort": None, "missing": None},
+            {
+                **dict.fromkeys(("begin", "rules"), Refused(Cause.MISSING, "no")),
+                **dict.fromkeys(("part", "abort", "missing")),
+            },
             "bucket",
             Verdict.FAIL,
             "aws.s3.bucket.name",
@@ -67,6 +70,7 @@ def test_a_bucket_that_takes_uploads_is_well() -> None:
             "3 or more",
         ),
         ({"rules": _DENIED}, "lifecycle", Verdict.WARN, "s3:GetLifecycleConfiguration"),
+        ({"rules": Refused(Cause.OTHER, "NotImplemented")}, "lifecycle", Verdict.WARN, "See that a rule"),
     ],
 )
 def test_what_stands_in_the_way_of_uploads(

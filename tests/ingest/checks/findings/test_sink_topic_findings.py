@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.errors import Exit
 from headrace.options import Settings
-from ingest.checks.findings.finding import Cause, Refused, Verdict
+from ingest.checks.findings.finding import BROKERS_FIX, Cause, Refused, Verdict
 from ingest.checks.findings.sink_findings import ReadFacts, TopicsFacts, may_outlive, topics_findings
 from tests.ingest.checks.findings.configured import configured
 
@@ -75,10 +75,14 @@ def test_offsets_of_another_headrace_are_an_error(mark: str, *, is_foreign: bool
 
 
 def test_topics_that_cannot_be_described_are_unusable() -> None:
-    """With what to allow."""
+    """With what to allow, and where nobody answered with what to look at."""
     (finding,) = topics_findings(_settings(), _DENIED)
+    (away,) = topics_findings(_settings(), Refused(Cause.UNREACHED, "Local: Timed out"))
 
     assert (finding.verdict, finding.exit) == (Verdict.FAIL, Exit.UNUSABLE)
+    assert "Allow Describe and Read" in (finding.remedy or "")
+    assert (away.verdict, away.exit) == (Verdict.FAIL, Exit.UNUSABLE)
+    assert away.remedy == BROKERS_FIX
 
 
 def test_a_pattern_that_matches_nothing_is_a_warning() -> None:

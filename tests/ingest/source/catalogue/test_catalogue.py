@@ -8,7 +8,7 @@ import pytest
 from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
 from headrace.model.objects import Route
 from headrace.model.slot_protocol import BatchOutcome, Failure, Finished
-from ingest.source.catalogue import Baseline, Effects, LedgerWrite, ObjectFilter
+from ingest.source.catalogue import Baseline, Effects, ExclusionReason, LedgerWrite, ObjectFilter
 from ingest.source.notification import EventKind, ObjectEvent
 from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import BUCKET, DAY, NOW, Desk, event, listed, object_id, page, route
@@ -600,7 +600,19 @@ def _unread(*pages: tuple[tuple[str, ...], str | None, str | None], **options: A
     desk = Desk(**options)
     for keys, after, through in pages:
         desk.observe(page(*map(listed, keys), after_key=after, through_key=through))
-    return desk.catalogue.unread_keys
+    found = desk.catalogue.unread_keys
+    assert found is None or found.reason is ExclusionReason.UNMATCHED
+    return None if found is None else (found.keys, found.example)
+
+
+def test_a_listing_of_which_every_key_is_left_out() -> None:
+    """By the globs; of one that is not matched next to them the name is given."""
+    intake = ObjectFilter(route=route, exclude=("a*",))
+    desk = Desk(intake=intake)
+    desk.observe(page(listed("a1"), listed("a2"), listed("folder/")))
+    assert desk.catalogue.unread_keys == ("bucket", 2, "a1", ExclusionReason.EXCLUDED)
+    assert _unread((("a1", "b?"), None, None), intake=intake) == (1, "b?")
+    assert _unread((("a1", "b"), None, None), intake=intake) is None
 
 
 @pytest.mark.parametrize(
