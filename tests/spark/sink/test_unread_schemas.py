@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.consumer.message_columns import FaultReason
 from headrace.model.columns import column_of
+from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_protocol import PartitionGrant
 from tests.spark.sink.fed_slots import P0, P1, FedSlot, fed_slots, records
 from tests.support.sink_archives import NOON_MS
@@ -68,6 +70,40 @@ def test_no_partition_waits_for_another_that_is_full_of_such_schemas(slot: Calla
         one.feed.retry(NOON_MS)
     assert one.works[P1].position == 201
     assert one.works[P0].position < 100
+
+
+def test_waiting_for_such_schemas_is_one_line_of_the_log(slot: Callable[..., FedSlot]) -> None:
+    """It began and ended twice a second, each time a WARN, and its problem told that nothing is archived."""
+    registry = _Registry(5)
+    one = slot(registry.read)
+    problems = []
+    with structlog.testing.capture_logs() as logged:
+        for now, first in ((1.0, 0), (60.0, 10), (119.0, 20), (180.0, 30)):
+            one.now = now
+            one.read(records(first, first + 10))
+            problems.append(one.feed.problems()["converter"])
+            registry.later()
+            one.now += 0.5
+            one.feed.retry(NOON_MS)
+            registry.later()
+            assert one.feed.problems() == {}
+
+    assert [line["log_level"] for line in logged] == ["warning", "debug", "debug", "warning"]
+    assert set(problems) == {"It is asked for soon. Until then t-0 can only be archived at that pace."}
+
+
+def test_a_registry_that_is_away_goes_before_such_schemas(slot: Callable[..., FedSlot]) -> None:
+    """Its partitions come no further, the others do."""
+    registry = _Registry(5)
+
+    def reads(offsets: set[int]) -> None:
+        if min(offsets) >= 200:
+            raise SourceUnavailable("It is away.")
+        registry.read(offsets)
+
+    one = slot(reads, 0, 1)
+    one.read(records(0, 10), records(200, 210, 1))
+    assert one.feed.problems() == {"converter": "It is away. Until then nothing more of t-1 is archived."}
 
 
 def test_a_partition_stops_at_a_bad_record_before_such_a_schema(slot: Callable[..., FedSlot]) -> None:
