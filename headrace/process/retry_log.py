@@ -4,7 +4,8 @@ import re
 from collections.abc import Hashable
 from typing import Any, Final
 
-_NUMBERS: Final = re.compile(r"\d+")
+# The UUID of a schema is a number, too, of which each record may have another.
+_NUMBERS: Final = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\d+")
 # A key may hold anything, so it ends where a sentence about an object has its verb, or with the sentence.
 _KEYS: Final = re.compile(
     r"(s3://[^/\s]+)/.*?(?= (?:is|was|may not|cannot|can be|could|does|did|has|wait)\b|\Z)", re.DOTALL
@@ -23,6 +24,8 @@ def problem_kind(sentence: str) -> str:
     True
     >>> problem_kind("For 65 s nothing of t-0, t-11 was read.")
     'For 0 s nothing of t-0 was read.'
+    >>> problem_kind("It has no schema of the id 6ba7b810-9dad-11d1-80b4-00c04fd430c8.")
+    'It has no schema of the id 0.'
     """
     return _LISTED.sub(r"\1", _NUMBERS.sub("0", _KEYS.sub(r"\1", sentence)))
 

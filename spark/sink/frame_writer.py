@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import structlog
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -42,6 +43,8 @@ from spark.sink.row_order import RowOrder
 from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import SlotUploads
 
+_log = structlog.get_logger(__name__)
+
 RESULT_SCHEMA: Final = "error string, records bigint, objects bigint, bad bigint"
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 """The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
@@ -49,6 +52,9 @@ COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_typ
 _NO_TIME_US: Final = -1_000
 """What Spark's Kafka source has for a record without a time."""
 _WAIT_SECONDS: Final = 0.1
+# A task may wait for hours, which nothing else shows.
+_FIRST_TELL_SECONDS: Final = 30.0
+_LONGEST_TELL_SECONDS: Final = 3600.0
 PATIENCE_SECONDS: Final = 60.0
 """So long S3, the disk or the schema registry may refuse a task: then it fails, in a sentence, and Spark
 repeats it."""
@@ -138,6 +144,8 @@ class FrameWriter:
         )
         self._work: PartitionWork | None = None
         self._refused_since: float | None = None
+        self._tell_at = 0.0
+        self._tell_pause = _FIRST_TELL_SECONDS
         self._producer: IdempotentProducer | None = None
 
     def add(self, records: KafkaRecords) -> None:
@@ -176,13 +184,25 @@ class FrameWriter:
             try:
                 work.add(records, self._began_ms)
             except (SourceUnavailable, AccessDenied) as error:
+                self._tell(work, error)
                 if work.position > position:
+                    # It is slow, and not away: an id after the other that the registry does not have.
                     began, position = time.monotonic(), work.position
                 if time.monotonic() - began > PATIENCE_SECONDS:
                     raise _too_long(work, str(error)) from error
                 time.sleep(REGISTRY_PAUSE_SECONDS)
             else:
                 return
+
+    def _tell(self, work: PartitionWork, why: HeadraceError) -> None:
+        """Log that a partition waits for its converter, and again after pauses that grow."""
+        now = time.monotonic()
+        if now < self._tell_at:
+            return
+        partition = str(work.partition)
+        _log.warning("records_held_back", partition=partition, error=str(why), detail="it is tried again")
+        self._tell_at = now + self._tell_pause
+        self._tell_pause = min(2 * self._tell_pause, _LONGEST_TELL_SECONDS)
 
     def finish(self) -> None:
         """Have all objects of the present partition visible; blocks."""

@@ -141,7 +141,8 @@ class PartitionWork:
         if end > self._offsets.position:
             self._offsets.advance(end)
         self.isolation.passed(end)
-        if unread is not None and self.stop is None:
+        if unread is not None and not self.is_at_stop:
+            # A stop may lie above the rows that wait: where the log was cut off, or the reader has a fault.
             raise unread
 
     def _add(self, wanted: KafkaRecords, sound: KafkaRecords, apart: list[RecordFault], now_ms: int) -> None:
@@ -161,6 +162,10 @@ class PartitionWork:
                 run = with_texts(self._tools.settings.sink.output, run)  # noqa: PLW2901  # from here on
             self.objects.write(self._unarchived(run, found.parts, archived), now_ms)
         self._adding = None
+
+    def stop_reading(self, offset: int, reason: str, message: str) -> None:
+        """Stop where the reader cannot read, or at a record before it where there is a stop already."""
+        self._stop_at(max(offset, self.position), reason, message)
 
     def read_to(self, position: int, epoch: int) -> None:
         """See `PartitionOffsets.read_to`."""

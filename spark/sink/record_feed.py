@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.producer import SlotRevoked
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
@@ -33,6 +34,8 @@ _HELD: Final = "dead_letters"
 # Each question about a dead letter topic may take its time, and a transaction that fails a minute.
 _FIRST_HELD_PAUSE: Final = 1.0
 _LONGEST_HELD_PAUSE: Final = 30.0
+# A slot with junk in many partitions begins to wait twice a second, for days.
+_UNREAD_QUIET_SECONDS: Final = 60.0
 # A partition that is crowded is so for as long as S3 takes to have one object.
 _LONG_SECONDS: Final = 60.0
 # How long the next piece of a fetch waits for S3: then there is more in memory, and a round comes to its end.
@@ -94,7 +97,8 @@ class RecordFeed:
         self._reader = reader
         self._now = now
         self._waiting: dict[TopicPartition, deque[KafkaRecords]] = {}
-        self._why: dict[TopicPartition, str] = {}
+        self._why: dict[TopicPartition, HeadraceError] = {}
+        self._told_unread_until = 0.0
         self._crowded: dict[TopicPartition, float] = {}
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
@@ -150,9 +154,7 @@ class RecordFeed:
         """Why records wait."""
         found = {}
         if self._why:
-            held = ", ".join(sorted(map(str, self._why)))
-            why = next(iter(self._why.values()))
-            found[_CONVERTER] = f"{why} Until then nothing more of {held} is archived."
+            found[_CONVERTER] = _unconverted(self._why)
         if self._held is not None and (those := self._held.partitions & self._works.keys()):
             held = ", ".join(sorted(map(str, those)))
             found[_HELD] = f"{self._held.why} Until then nothing more of {held} is archived."
@@ -181,7 +183,7 @@ class RecordFeed:
             except (SourceUnavailable, AccessDenied) as error:
                 if work.position > position:
                     self._pause = _FIRST_PAUSE
-                self._hold(partition, waiting, str(error))
+                self._hold(partition, waiting, error)
                 return False
             waiting.popleft()
         self._crowded.pop(partition, None)
@@ -192,14 +194,24 @@ class RecordFeed:
                 self._reader.resume([partition])
         return True
 
-    def _hold(self, partition: TopicPartition, waiting: deque[KafkaRecords], why: str) -> None:
+    def _hold(self, partition: TopicPartition, waiting: deque[KafkaRecords], why: HeadraceError) -> None:
         if partition not in self._why:
             self._wait(partition, waiting)
-            _log.warning("records_held_back", partition=str(partition), error=why, detail="it is tried again")
+            self._tell(partition, why)
         else:
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         self._why[partition] = why
         self._retry_at = self._now() + self._pause
+
+    def _tell(self, partition: TopicPartition, why: HeadraceError) -> None:
+        """Log that a partition begins to wait; for schemas asked for later, once until that is over."""
+        tell = _log.warning
+        if isinstance(why, RowsUnread):
+            now = self._now()
+            if now < self._told_unread_until:
+                tell = _log.debug
+            self._told_unread_until = now + _UNREAD_QUIET_SECONDS
+        tell("records_held_back", partition=str(partition), error=str(why), detail="it is tried again")
 
     def _look_at_held(self) -> None:
         held = self._held
@@ -219,6 +231,15 @@ class RecordFeed:
         if partition not in self._waiting:
             self._waiting[partition] = waiting
             self._reader.pause([partition])
+
+
+def _unconverted(why: Mapping[TopicPartition, HeadraceError]) -> str:
+    """Why partitions wait for their converter; those that come no further at all go before."""
+    still = {one: error for one, error in why.items() if not isinstance(error, RowsUnread)}
+    of = still or why
+    held = ", ".join(sorted(map(str, of)))
+    end = f"nothing more of {held} is archived" if still else f"{held} can only be archived at that pace"
+    return f"{next(iter(of.values()))} Until then {end}."
 
 
 class FetchSize:

@@ -232,7 +232,7 @@ class SinkRun:
         elif event.reason is FaultReason.TOPIC_DELETED:
             self._gone.add(partition)
         else:
-            work.stop = Stop(max(event.offset, work.position), event.reason, event.message)
+            work.stop_reading(event.offset, event.reason, event.message)
             self._note_stop(work)
 
     def _note_stop(self, work: PartitionWork) -> None:

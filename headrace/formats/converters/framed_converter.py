@@ -15,7 +15,13 @@ from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_schema import SchemaError
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
-from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey, glue_inflated_bytes
+from headrace.formats.converters.framing import (
+    NO_SCHEMA,
+    Framing,
+    SchemaKey,
+    SchemaKeys,
+    glue_inflated_bytes,
+)
 from headrace.formats.converters.registry_schemas import (
     UNKNOWN_A_SECOND,
     NoSchema,
@@ -93,6 +99,7 @@ def inflated_at_once(records: KafkaRecords, converters: Converters) -> Iterator[
     yield records.take(slice(begin, len(records))) if begin else records
 
 
+_UNREAD: Final = NoSchema("schema_unknown", "It is not read.")
 _NULLS: Final = ColumnSchema(arrow=pa.null(), avro='"null"')
 
 
@@ -146,27 +153,35 @@ class FramedConverter:
         self._last: dict[str, SchemaKey] = {}
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
-        """A segment for each schema; nulls are with the schema of the record before them.
+        """A segment for each schema; nulls are with the schema of the record before them, if that is read.
 
         RowsUnread at the first row of a schema that is not asked for now.
         """
         frames = self._framing.frames(column, self._what, faults)
         is_null = column.lengths == NULL_LENGTH
         framed = np.flatnonzero(frames.owners != NO_SCHEMA)
-        last = self._last.get(topic)
-        before = NO_SCHEMA if last is None else frames.keys.number(last)
-        owners = _with_nulls(frames.owners, is_null, before)
-        if len(framed):
-            self._last[topic] = frames.keys.key(int(frames.owners[framed[-1]]))
+        owners = _with_nulls(frames.owners, is_null, self._before(topic, frames.keys))
         segments = []
         for number in dict.fromkeys(owners[owners != NO_SCHEMA].tolist()):
             rows = np.flatnonzero(owners == number)
             key = frames.keys.key(number)
             segments += self._segment(key, frames.data, topic, rows, is_null, faults)
+        if len(framed):
+            self._last[topic] = frames.keys.key(int(frames.owners[framed[-1]]))
         unowned = np.flatnonzero(is_null & (owners == NO_SCHEMA))
         if len(unowned):
             segments.append(Segment(unowned, _nulls(len(unowned))))
         return segments
+
+    def _before(self, topic: str, keys: SchemaKeys) -> int:
+        """The number of the schema of what was converted before of a topic; NO_SCHEMA where that is not read.
+
+        It may be junk of another partition, and no registry is to be asked about nulls.
+        """
+        last = self._last.get(topic)
+        if last is None or isinstance(self._readers.get(last, _UNREAD), NoSchema):
+            return NO_SCHEMA
+        return keys.number(last)
 
     def _segment(
         self, key: SchemaKey, data: Column, topic: str, rows: Numbers, is_null: np.ndarray, faults: RowFaults

@@ -35,6 +35,16 @@ def test_the_same_again_is_for_debug() -> None:
     ]
 
 
+def test_the_uuid_of_a_schema_is_no_other_reason() -> None:
+    """Each record may name another one."""
+    retries = RetryLog(structlog.get_logger("x"), "records_held_back")
+    with structlog.testing.capture_logs() as logged:
+        for each in ("6ba7b810-9dad-11d1-80b4-00c04fd430c8", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "7"):
+            retries.failed("a", SourceUnavailable(f"The value names a schema by the id {each}, and waits."))
+
+    assert [line["log_level"] for line in logged] == ["warning", "debug", "debug"]
+
+
 def test_what_does_not_pass_by_itself_is_an_error_once() -> None:
     """The same again is for DEBUG, as of all that is tried again."""
     retries = RetryLog(structlog.get_logger("x"), "worker_lead_refused", is_error=True)

@@ -81,17 +81,19 @@ class FedSlot:
             errors = tools.settings.errors
             letters = DeadLetters("archive", 0, errors, max_bytes=1_000_000, limit_of=limit_of)
             tools = replace(tools, dead_letters=letters)
-        self.works = {
-            TopicPartition("t", number): PartitionWork(
-                PartitionGrant(topic="t", partition=number, topic_id="id", offset=0), tools
-            )
-            for number in partitions
-        }
+        self._tools = tools
+        self.works: dict[TopicPartition, PartitionWork] = {}
+        for number in partitions:
+            self.begin_again(PartitionGrant(topic="t", partition=number, topic_id="id", offset=0))
         self.reader = PausedReader()
         self.now = 0.0
         self.between = 0
         self.feed = RecordFeed(self.works, self.reader, between=self._note_between, now=lambda: self.now)
         self.letters: list[bytes | None] = []
+
+    def begin_again(self, grant: PartitionGrant) -> None:
+        """Have a partition from its checkpoint."""
+        self.works[grant.partition_of] = PartitionWork(grant, self._tools)
 
     def _note_between(self) -> None:
         self.between += 1

@@ -1,14 +1,18 @@
 """What a task of a batch of Spark's tells of the rows that it was given."""
 
 import tracemalloc
+import uuid
 import zlib
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import structlog
 
+from spark.sink import frame_writer
 from spark.sink.frame_writer import write_rows
 from spark.sink.sink_work import sink_task_settings
+from tests.headrace.formats.encoding.registry import http_registry
 from tests.support.glue_server import served
 from tests.support.sink_archives import sink_settings
 
@@ -49,6 +53,31 @@ def test_a_row_names_its_topic(topic: str) -> None:
     (told,) = write_rows(sink_task_settings(settings, settings.sink), [_batch(b"{", topic=topic)])
 
     assert told.to_pylist() == [{"error": None, "records": 0, "objects": 0, "bad": 1}]
+
+
+def test_ids_that_the_registry_does_not_have_take_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task continues beyond its patience as long as it comes further, and the log shows why it waits."""
+    monkeypatch.setattr(frame_writer, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(frame_writer, "REGISTRY_PAUSE_SECONDS", 0.01)
+    values = [b"\x01" + uuid.UUID(int=number).bytes + b"x" for number in range(130)]
+    with http_registry({}) as (registry, asked), structlog.testing.capture_logs() as logged:
+        settings = sink_settings(
+            {
+                "aws.s3.bucket.name": "bucket",
+                "topics": "t",
+                "value.converter": "io.confluent.connect.avro.AvroConverter",
+                "value.converter.schema.registry.url": registry.urls[0],
+                "errors.tolerance": "all",
+            }
+        )
+        assert settings.sink is not None
+        (told,) = write_rows(sink_task_settings(settings, settings.sink), [_batch(*values)])
+
+    assert told.to_pylist() == [{"error": None, "records": 0, "objects": 0, "bad": len(values)}]
+    assert len(asked) >= len(values)
+    held = [line for line in logged if line["event"] == "records_held_back"]
+    assert [(line["partition"], line["log_level"]) for line in held] == [("t-0", "warning")]
+    assert "value.converter" in held[0]["error"]
 
 
 def test_compressed_values_inflate_a_few_at_a_time() -> None:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, Final
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
 
 from headrace.conversion.sink_records import RecordConverter
+from headrace.formats.converters.framed_converter import FramedConverter
 from headrace.formats.converters.framing import ConfluentFraming
 from headrace.formats.converters.registry_schemas import (
     ConfluentStore,
@@ -21,6 +23,7 @@ from headrace.formats.converters.registry_schemas import (
 from headrace.formats.converters.typed_columns import RowFaults, RowsUnread
 from headrace.model.columns import column_of
 from headrace.model.errors import SourceUnavailable
+from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import GlueSettings, RegistrySettings
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
@@ -170,6 +173,45 @@ def test_rows_before_one_that_is_not_asked_for_can_be_read() -> None:
 
     assert 100 <= row < 150
     assert len(found.faults) == row == len(asked)
+
+
+def test_nulls_are_no_question() -> None:
+    """A partition of tombstones waited for the turn of junk of another one of its topic."""
+    junk = [b"\x01" + each.bytes + b"x" for each in _guids(150)]
+    with http_registry({}) as (one, asked):
+        converter = _parquet(one)
+        with pytest.raises(RowsUnread):
+            converter.convert(fetched(junk))
+        so_far = len(asked)
+        found = converter.convert(fetched([None] * 3))
+
+    assert (len(asked), found.faults) == (so_far, ())
+    assert [len(run) for run in found.runs] == [3]
+
+
+def test_nulls_after_junk_are_no_question() -> None:
+    """What was said of its id is forgotten some day, and the registry may be away then."""
+    store, now, faults = _Store(), [0.0], RowFaults()
+    schemas = RegistrySchemas(store, clock=lambda: now[0])
+    converter = FramedConverter(ConfluentFraming(), schemas, Mock(), what="value", style=JsonFormat.ISO)
+    (junk,) = _guids(1)
+    assert not converter.convert(column_of([b"\x01" + junk.bytes + b"x"]), "orders", faults)
+    now[0] = 3600.0
+    assert converter.convert(column_of([None]), "orders", faults)
+    assert store.asked == [junk]
+
+
+def test_nulls_are_of_the_schema_that_was_read_before() -> None:
+    """Not of one that was not asked for: their object would close, and the next one with them."""
+    junk = [b"\x01" + each.bytes + b"x" for each in _guids(150)]
+    with http_registry({"/schemas/ids/1": _STRING, _TYPES: (200, ["AVRO"])}) as (one, _):
+        converter = _parquet(one)
+        good = converter.convert(fetched([b"\0\0\0\0\1\2x"]))
+        with pytest.raises(RowsUnread):
+            converter.convert(fetched(junk))
+        nulls = converter.convert(fetched([None]))
+
+    assert nulls.runs[0].value.schema == good.runs[0].value.schema
 
 
 @pytest.mark.parametrize("kind", [ConverterKind.AVRO, ConverterKind.JSON_SCHEMA])
