@@ -9,13 +9,16 @@ are tried: a policy may be about them, too. Where all of that is gone (`post.act
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import count
+from itertools import count, islice
+from operator import attrgetter
 from typing import Final
 
 from headrace.model.clock import Instant
+from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Failure
-from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest
+from ingest.source.catalogue.effects import EffectsBuilder, FinishedObject, HeadRequest
+from ingest.source.catalogue.ledger_view import KnownEntry
 from ingest.source.catalogue.pending import PendingObject, Phase
 
 # A template can name any number of topics that are not there.
@@ -26,7 +29,8 @@ _SILENT_MS: Final = 60_000
 _MAX_DOUBTS: Final = 10
 # So many are tried after one that is forbidden as well, from all that was read.
 _MAX_OTHERS: Final = 10
-
+# So many of the ledger's entries are met to find the newest of them, of objects that were read.
+_MET, _WITNESSES = 500, 50
 
 Count = Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
 
@@ -103,6 +107,19 @@ class Access:
         """How the planner counts an attempt; it says so when it is made."""
         for one in self._of.values():
             one.count = counting
+
+
+def read_before(bucket: str, recent: Iterable[FinishedObject], known: Iterable[KnownEntry]) -> list[ObjectId]:
+    """Objects of the bucket that were read, the last one last: what ended last, else some of `known`."""
+    if ended := [
+        each.id
+        for each in recent
+        if each.id.bucket == bucket and each.entry.state is State.DONE and each.entry.size
+    ]:
+        return ended
+    done = sorted((one for one in islice(known, _MET) if one.is_done), key=attrgetter("changed_ms"))
+    read = (one.id for one in reversed(done) if one.entry.size and one.entry.records)
+    return [*islice(read, _WITNESSES)][::-1]
 
 
 class PermissionCheck:
