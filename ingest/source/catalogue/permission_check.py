@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Final
 
 from headrace.model.clock import Instant
+from headrace.model.error_policy import policy_of
 from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Failure
@@ -31,6 +32,8 @@ _MAX_DOUBTS: Final = 10
 _MAX_OTHERS: Final = 10
 # So many of the ledger's entries are met to find the newest of them, of objects that were read.
 _MET, _WITNESSES = 500, 50
+# What a commit to a topic shows to be over; another of its partitions, or subjects, may still be refused.
+_OVER: Final = {policy_of(kind).reason for kind in ("TopicMissing", "TopicForbidden")}
 
 Count = Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
 
@@ -55,7 +58,12 @@ class MissingTopics:
         return dict(self._sentences)
 
     def miss(self, topic: str, sentence: str, pending: PendingObject) -> None:
-        """The topic is not there; that it cannot be created says more than a task can."""
+        """The topic is not there; that it cannot be created says more than a task can.
+
+        The object waits for it alone now, whichever it failed for before.
+        """
+        for waiting in self._waiting.values():
+            waiting.pop(pending, None)
         if topic in self._sentences or len(self._sentences) < _MAX_TOPICS:
             self._sentences[topic] = self._not_created.get(topic, sentence)
             self._waiting.setdefault(topic, {})[pending] = pending.trouble
@@ -72,7 +80,12 @@ class MissingTopics:
     def has_written(self, topic: str) -> None:
         """Records were committed to the topic: dead letters, and what transforms sent there, too."""
         self._not_created.pop(topic, None)
-        self._forget(topic)
+        waiting = self._waiting.get(topic, {})
+        for pending, trouble in [*waiting.items()]:
+            if trouble in _OVER:
+                del waiting[pending]
+        if not waiting:
+            self._forget(topic)
 
     def _forget(self, topic: str) -> None:
         self._sentences.pop(topic, None)
