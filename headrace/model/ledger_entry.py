@@ -9,8 +9,8 @@ import msgspec
 
 from headrace.model.errors import InvalidLedger
 from headrace.model.fast_pickle import fast_pickle
-from headrace.model.objects import ObjectId, PlacedTombstones, SideObject
-from headrace.model.positions import Position, position_as_dict, position_from_dict
+from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, SideObject
+from headrace.model.positions import JoinedPosition, Position, position_as_dict, position_from_dict
 from headrace.model.text_formatting import printable
 
 VERSION: Final = 1
@@ -288,3 +288,20 @@ def _what_is_wrong_with(raw: bytes) -> str:
                 "Run the newer version."
             )
     return f"The ledger holds a value that is not Headrace's: {raw[:200]!r}."
+
+
+def sent_runs(entry: LedgerEntry) -> list[tuple[RowPlace, ...]]:
+    """By tombstone object of the entry, the rows that its position has passed; in the decoder's order."""
+    left = entry.position.tombstones if isinstance(entry.position, JoinedPosition) else 0
+    runs: list[list[RowPlace]] = [[] for _ in entry.tombstones]
+    order = sorted(
+        (place.row, number, place.first, place.count)
+        for number, each in enumerate(entry.tombstones)
+        for place in each.places
+    )
+    for row, number, first, count in order:
+        sent = min(count, left)
+        left -= sent
+        if sent:
+            runs[number].append(RowPlace(row, first, sent))
+    return [tuple(run) for run in runs]

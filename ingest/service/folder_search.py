@@ -10,7 +10,7 @@ from headrace.conversion.archives import ArchiveDecoder
 from headrace.conversion.joined import JoinedDecoder, ReadObject
 from headrace.formats import DecodeOptions
 from headrace.model.errors import ObjectError, ObjectMissing, ObjectSuperseded
-from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.ledger_entry import LedgerEntry, State, sent_runs
 from headrace.model.objects import ByteSource, ObjectId, RowPlace, S3Object, SideObject
 from headrace.model.positions import JoinedPosition
 from headrace.names.archive_names import ArchiveName, ObjectKind
@@ -278,7 +278,7 @@ def _taken(entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> _Taken:
     for object_id, entry in entries:
         if entry.position is None:
             continue
-        runs = _sent_runs(entry) if _is_over(entry) else [each.places for each in entry.tombstones]
+        runs = sent_runs(entry) if _is_over(entry) else [each.places for each in entry.tombstones]
         for each, places_there in zip(entry.tombstones, runs, strict=True):
             if places_there:
                 found.setdefault((each.keys.key, each.keys.etag), []).append((object_id, entry, places_there))
@@ -288,23 +288,6 @@ def _taken(entries: Iterable[tuple[ObjectId, LedgerEntry]]) -> _Taken:
 def _is_over(entry: LedgerEntry) -> bool:
     """Whether it has ended where its position is: no more of its tombstones are sent with it."""
     return entry.state is State.SKIPPED or entry.reason == MARKED
-
-
-def _sent_runs(entry: LedgerEntry) -> list[tuple[RowPlace, ...]]:
-    """By tombstone object of the entry, the rows that its position has passed; in the decoder's order."""
-    left = entry.position.tombstones if isinstance(entry.position, JoinedPosition) else 0
-    runs: list[list[RowPlace]] = [[] for _ in entry.tombstones]
-    order = sorted(
-        (place.row, number, place.first, place.count)
-        for number, each in enumerate(entry.tombstones)
-        for place in each.places
-    )
-    for row, number, first, count in order:
-        sent = min(count, left)
-        left -= sent
-        if sent:
-            runs[number].append(RowPlace(row, first, sent))
-    return [tuple(run) for run in runs]
 
 
 def _end_of(runs: Iterable[RowPlace]) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import pytest
 
-from headrace.model.errors import ObjectArchived, ObjectForbidden
+from headrace.model.errors import ObjectArchived, ObjectForbidden, ObjectMissing
 from headrace.model.objects import S3Object
 from listeners.discovery_events import HeadAnswer, HeadsWait
 from listeners.listeners import HeadRequester
@@ -93,12 +93,13 @@ def test_what_passes_is_waited_for() -> None:
     assert bucket.calls["later"] == 15
 
 
-def test_what_is_waited_for_is_said_until_it_is_answered() -> None:
+@pytest.mark.parametrize("status", [405, 501, 503])
+def test_what_is_waited_for_is_said_until_it_is_answered(status: int) -> None:
     """One of two is named, each time it is tried; a refusal that is given up after some tries is not."""
     inbox, away = Inbox(), {"one", "two"}
 
     def fails(key: str, _number: int) -> Exception | None:
-        return refused(503) if key in away else refused(400) if key == "sse-c" else None
+        return refused(status) if key in away else refused(400) if key == "sse-c" else None
 
     async def scenario() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -122,6 +123,21 @@ def test_what_is_waited_for_is_said_until_it_is_answered() -> None:
     sentences = [each.sentence for each in inbox.of(HeadsWait)]
     assert sentences[-1] is None
     assert sentences.count(None) == 1
+
+
+def test_a_version_that_is_a_delete_marker_is_missing() -> None:
+    """S3 answers 405 to it; where no version is named it is a proxy's answer, which says nothing."""
+    inbox = Inbox()
+
+    async def scenario() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            bucket = Bucket(lambda _, __: refused(405))
+            heads = HeadRequester(client=bucket, post=inbox.post, tasks=tasks, pauses=QUICK)
+            heads.request("marker", bucket="b", key="k", version_id="v")
+            await until(lambda: len(inbox.of(HeadAnswer)) == 1)
+
+    asyncio.run(scenario())
+    assert isinstance(inbox.of(HeadAnswer)[0].answer, ObjectMissing)
 
 
 def test_a_byte_that_cannot_be_read_is_told_at_once() -> None:

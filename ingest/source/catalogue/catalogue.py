@@ -150,9 +150,9 @@ class Catalogue:
                 continue
             entry = None
             expiry.listed(s3_object.id, is_known=known is not None)
+            states.leaving.met(s3_object.id)  # its tombstone may be read before its commit is answered
             if known is not None:
                 unread.read()
-                states.leaving.met(s3_object.id)
                 if known.is_done and states.post_action is None:
                     continue  # which nearly all are: nothing more of its entry is looked at
                 entry = known.entry

@@ -47,19 +47,21 @@ class Step(NamedTuple):
 class Leaving:
     """Entries whose tombstones are under way, for as long as the ledger is away, or some milliseconds.
 
-    What is met meanwhile counts as known, and would be read again after that: it gets its entry back.
+    What is met meanwhile counts as known, and would be read again after that: it gets its entry back. It may
+    be met, and become pending, before that is written, too.
     """
 
     def __init__(self) -> None:
         self._entries: dict[ObjectId, tuple[KnownEntry, Mapping[SplitKey, LedgerEntry]]] = {}
         self._met: set[ObjectId] = set()
+        self._returning: set[ObjectId] = set()
 
     def begin(self, known: KnownEntry, splits: Mapping[SplitKey, LedgerEntry]) -> None:
         """Tombstones of an entry, and of those of its splits, are to be written."""
         self._entries[known.id] = known, splits
 
     def met(self, object_id: ObjectId) -> None:
-        """An object with an entry is shown by a listing, or announced."""
+        """An object is shown by a listing, or announced, or a command is for it."""
         if object_id in self._entries:
             self._met.add(object_id)
 
@@ -70,7 +72,14 @@ class Leaving:
             return []
         self._met.remove(object_id)
         assert known is not None, "only what leaves is met"
+        self._returning.add(object_id)
         return [*splits.items(), (object_id, known.entry)]
+
+    def is_back(self, object_id: ObjectId) -> bool:
+        """A record of the object is written: whether it is what `end` gave."""
+        is_back = object_id in self._returning
+        self._returning.discard(object_id)
+        return is_back
 
 
 class Expiry:

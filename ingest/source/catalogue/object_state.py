@@ -7,8 +7,6 @@ taken only when `written` says that the commit was acknowledged.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
-from operator import attrgetter
 
 from headrace.model.clock import Instant
 from headrace.model.error_policy import WORKER_DIED
@@ -36,13 +34,11 @@ from ingest.source.catalogue.pending import (
     is_begun,
     splits_of,
 )
-from ingest.source.catalogue.permission_check import Access
+from ingest.source.catalogue.permission_check import Access, read_before
 from ingest.source.catalogue.side_objects import SideObjects, count_inexact
 from ingest.source.catalogue.tombstones import Tombstones
 
 _RECENT = 100
-# So many of the ledger's entries are met to find the newest of them, of objects that were read.
-_MET, _WITNESSES = 500, 50
 
 
 class ObjectStates:
@@ -107,17 +103,7 @@ class ObjectStates:
         return None if isinstance(route, ExclusionReason) else route
 
     def _witnesses(self, bucket: str) -> list[ObjectId]:
-        """Objects that were read: what ended last here, else some of the ledger's."""
-        if recent := [
-            ended.id
-            for ended in self.recent
-            if ended.id.bucket == bucket and ended.entry.state is State.DONE and ended.entry.size
-        ]:
-            return recent
-        some = islice(self.ledger.below(bucket, self.filters[bucket].prefix), _MET)
-        done = sorted((one for one in some if one.is_done), key=attrgetter("changed_ms"))
-        read = (one.id for one in reversed(done) if one.entry.size and one.entry.records)
-        return [*islice(read, _WITNESSES)][::-1]
+        return read_before(bucket, self.recent, self.ledger.below(bucket, self.filters[bucket].prefix))
 
     # What begins
 
@@ -232,8 +218,11 @@ class ObjectStates:
         elif pending.parent is None:
             self.table.relabel(pending)
 
-    def finish(self, pending: PendingObject, effects: EffectsBuilder) -> None:
-        """The ledger says that nothing more is owed: let go of the object and of its deliveries."""
+    def finish(self, pending: PendingObject, effects: EffectsBuilder, *, is_known: bool = False) -> None:
+        """The ledger says that nothing more is owed: let go of the object and of its deliveries.
+
+        `is_known`: it had ended before it became pending.
+        """
         if pending.parent is not None:
             pending.phase = Phase.GONE
             self.table.wake_rivals(pending.object.id.place)
@@ -250,8 +239,9 @@ class ObjectStates:
             is_announced=pending.is_fresh,
             is_replayed=pending.is_replayed,
         )
-        self.recent.append(ended)
-        effects.finished.append(ended)
+        if not is_known:
+            self.recent.append(ended)
+            effects.finished.append(ended)
         self.owe_action(ended.id, ended.entry, effects)
         self.messages.finish(pending.object.id, effects)
 
@@ -340,16 +330,21 @@ class ObjectStates:
         now: Instant,
         effects: EffectsBuilder,
     ) -> None:
-        kept = self.leaving.end(object_id) if entry is None else []
+        for key, one in (kept := self.leaving.end(object_id) if entry is None else []):
+            self.write(key, one, effects)
+        if kept:
+            return  # all else once its entry is there again
+        is_back = self.leaving.is_back(object_id)
+        if is_back and pending is not None:
+            # It became pending meanwhile: what is not final is worth another look, what is had ended before.
+            pending.newer = pending.newer or pending.relisted or pending.object
         if pending is None:
-            for key, one in kept:
-                self.write(key, one, effects)
             if entry is not None and not entry.is_settled:
                 self.add_unfinished(object_id, entry, now, effects)
         else:
             pending.entry = entry
             if entry is not None and entry.is_settled and not self.revive_if_seen_since(pending, entry):
-                self.finish(pending, effects)
+                self.finish(pending, effects, is_known=is_back)
             elif entry is not None and entry.cuts is not None:
                 self.split(pending, entry.cuts, now, effects)
             else:
@@ -386,6 +381,7 @@ class ObjectStates:
         """Apply a replay or mark to one object, now or when no plan holds it any more."""
         object_id = s3_object.id
         if self.is_held(object_id):
+            self.leaving.met(object_id)
             self.deferred[object_id] = (command, s3_object)
             return
         entry = self.ledger.get(object_id)

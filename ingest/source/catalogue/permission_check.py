@@ -9,13 +9,17 @@ are tried: a policy may be about them, too. Where all of that is gone (`post.act
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import count
+from itertools import count, islice
+from operator import attrgetter
 from typing import Final
 
 from headrace.model.clock import Instant
+from headrace.model.error_policy import policy_of
+from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Failure
-from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest
+from ingest.source.catalogue.effects import EffectsBuilder, FinishedObject, HeadRequest
+from ingest.source.catalogue.ledger_view import KnownEntry
 from ingest.source.catalogue.pending import PendingObject, Phase
 
 # A template can name any number of topics that are not there.
@@ -26,7 +30,10 @@ _SILENT_MS: Final = 60_000
 _MAX_DOUBTS: Final = 10
 # So many are tried after one that is forbidden as well, from all that was read.
 _MAX_OTHERS: Final = 10
-
+# So many of the ledger's entries are met to find the newest of them, of objects that were read.
+_MET, _WITNESSES = 500, 50
+# What a commit to a topic shows to be over; another of its partitions, or subjects, may still be refused.
+_OVER: Final = {policy_of(kind).reason for kind in ("TopicMissing", "TopicForbidden")}
 
 Count = Callable[[PendingObject, Failure, Instant, EffectsBuilder], None]
 
@@ -51,7 +58,12 @@ class MissingTopics:
         return dict(self._sentences)
 
     def miss(self, topic: str, sentence: str, pending: PendingObject) -> None:
-        """The topic is not there; that it cannot be created says more than a task can."""
+        """The topic is not there; that it cannot be created says more than a task can.
+
+        The object waits for it alone now, whichever it failed for before.
+        """
+        for waiting in self._waiting.values():
+            waiting.pop(pending, None)
         if topic in self._sentences or len(self._sentences) < _MAX_TOPICS:
             self._sentences[topic] = self._not_created.get(topic, sentence)
             self._waiting.setdefault(topic, {})[pending] = pending.trouble
@@ -68,7 +80,12 @@ class MissingTopics:
     def has_written(self, topic: str) -> None:
         """Records were committed to the topic: dead letters, and what transforms sent there, too."""
         self._not_created.pop(topic, None)
-        self._forget(topic)
+        waiting = self._waiting.get(topic, {})
+        for pending, trouble in [*waiting.items()]:
+            if trouble in _OVER:
+                del waiting[pending]
+        if not waiting:
+            self._forget(topic)
 
     def _forget(self, topic: str) -> None:
         self._sentences.pop(topic, None)
@@ -103,6 +120,19 @@ class Access:
         """How the planner counts an attempt; it says so when it is made."""
         for one in self._of.values():
             one.count = counting
+
+
+def read_before(bucket: str, recent: Iterable[FinishedObject], known: Iterable[KnownEntry]) -> list[ObjectId]:
+    """Objects of the bucket that were read, the last one last: what ended last, else some of `known`."""
+    if ended := [
+        each.id
+        for each in recent
+        if each.id.bucket == bucket and each.entry.state is State.DONE and each.entry.size
+    ]:
+        return ended
+    done = sorted((one for one in islice(known, _MET) if one.is_done), key=attrgetter("changed_ms"))
+    read = (one.id for one in reversed(done) if one.entry.size and one.entry.records)
+    return [*islice(read, _WITNESSES)][::-1]
 
 
 class PermissionCheck:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from headrace.model.ledger_entry import LedgerEntry, State, is_owed
+from headrace.model.ledger_entry import LedgerEntry, State, is_owed, sent_runs
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, RowPlace, S3Object, SideObject
 from headrace.options.choices import RestoreTombstones
 from ingest.source.catalogue.ledger_view import KnownEntry, Overlay
@@ -278,7 +278,7 @@ class Tombstones:
                 continue
             own_from = self._sent_from(object_id, places)
             if any(place.row and place.first + place.count > own_from for place in rows):
-                late = _too_late(pending, places)
+                late = _too_late(pending, places, self._again)
                 self._ends.append(SideEnd(pending, State.QUARANTINED, ORDER_UNKNOWN, late))
                 return
             rows = tuple(_before(own_from, rows))
@@ -361,11 +361,33 @@ class Tombstones:
             if self._is_read_without(value, places.object.id):
                 late = (
                     f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which "
-                    "were restored without them. Replay that object and this one with --from-start to have "
-                    "both once more, in order, or set restore.tombstones=after."
+                    f"were restored without them. {self._again}."
                 )
                 return replace(places, unknown=late)
+            if self._mode is RestoreTombstones.AFTER and self._owes(value, places.object.id):
+                owed = (
+                    f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which is "
+                    "quarantined before it has sent them all. Replay that object, then this one; or both "
+                    "with --from-start to have all once more, the tombstones after all values."
+                )
+                return replace(places, unknown=owed)
         return places
+
+    def _owes(self, value: S3Object, tombstones: ObjectId) -> bool:
+        """Whether the value object is given up with tombstones unsent: read again, it is without them."""
+        entry = None if self._table.find(value.id) is not None else self._ledger.get(value.id)
+        if entry is None or entry.state is not State.QUARANTINED:
+            return False
+        return any(
+            sent != each.places and _is_merged(tombstones, (each,))
+            for each, sent in zip(entry.tombstones, sent_runs(entry), strict=True)
+        )
+
+    @property
+    def _again(self) -> str:
+        again = "Replay that object and this one with --from-start to have both once more"
+        is_set = self._mode is RestoreTombstones.AFTER
+        return f"{again}, values first" if is_set else f"{again}, in order, or set restore.tombstones=after"
 
     @property
     def _advice(self) -> str:
@@ -406,11 +428,10 @@ def _before(own_from: int, rows: Iterable[RowPlace]) -> Iterator[RowPlace]:
             yield replace(place, count=count)
 
 
-def _too_late(value: PendingObject, places: TombstonePlaces) -> str:
+def _too_late(value: PendingObject, places: TombstonePlaces, again: str) -> str:
     return (
         f"{value.object.id.url}: tombstones of {places.object.id.url} are between its rows, and were "
-        "restored before it came. Replay that object and this one with --from-start to have both once more, "
-        "in order, or set restore.tombstones=after."
+        f"restored before it came. {again}."
     )
 
 

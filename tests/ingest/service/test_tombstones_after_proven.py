@@ -20,15 +20,18 @@ from tests.ingest.source.catalogue.desk import NOW, Desk, listed, object_id, pag
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 
 _OLD: Final = NOW - 1_000_000
-_DAY_MS: Final = 86_400_000
+_HOUR_MS, _DAY_MS = 3_600_000, 86_400_000
 _A, _B, _C = (f"topics/t/partition=0/t+0+{start:010}.json" for start in (0, 3, 6))
 _T, _LAST = (f"topics/t/tombstone/t+0+{start:010}.keys.json" for start in (2, 8))
+# A tombstone between the two rows of a value object, of another topic.
+_D, _U = "topics/u/partition=0/u+0+0000000000.json", "topics/u/tombstone/u+0+0000000001.keys.json"
 # Two rows of a tombstone object that are before the rows of two value objects, and one that is after all.
 _ROWS: Final = {_A: ["a0", "a1"], _B: ["b3", "b4"], _C: ["c6", "c7"], _T: ["t2", "t5"], _LAST: ["t8"]}
+_BETWEEN: Final = {_D: ["d0", "d2"], _U: ["u1"]}
 _TAGS: Final = {
     key: {"startOffset": rows[0][1:], "endOffset": rows[-1][1:], "recordCount": "2"}
-    for key, rows in _ROWS.items()
-    if key in {_A, _B, _C}
+    for key, rows in (_ROWS | _BETWEEN).items()
+    if key in {_A, _B, _C, _D}
 }
 _IN_ORDER: Final = ["a0", "a1", "t2", "b3", "b4", "t5", "c6", "c7", "t8"]
 _KEYS: Final = tuple(key.replace(".json", ".keys.json") for key in (_A, _B, _C))
@@ -89,6 +92,16 @@ class _Restore(Desk):
             self.finish(plan, failures)
             self._turn(1000)
 
+    def quarantine(self, key: str) -> None:
+        """Let nothing be read of it until it is given up."""
+        for _ in range(20):
+            plan = self.plan()
+            assert {work.object.id.key for work in self.works[plan]} <= {key}
+            self.finish(
+                plan, [Failure(work=each, kind="InvalidObject", message="bad") for each in self.works[plan]]
+            )
+            self._turn(_HOUR_MS)
+
     def replay(self, *keys: str, from_start: bool = False) -> None:
         """As `headrace replay` does."""
         for key in keys:
@@ -133,8 +146,12 @@ class _Restore(Desk):
                 yield key, entry
 
 
+def _rows(key: str) -> list[str]:
+    return (_ROWS | _BETWEEN)[key]
+
+
 def _source(s3_object: S3Object) -> MemorySource:
-    return MemorySource(b'"k"\n' * len(_ROWS[s3_object.id.key]), name=s3_object.id.url)
+    return MemorySource(b'"k"\n' * len(_rows(s3_object.id.key)), name=s3_object.id.url)
 
 
 def _rows_of(work: Split) -> Iterator[tuple[str, JoinedPosition]]:
@@ -143,17 +160,17 @@ def _rows_of(work: Split) -> Iterator[tuple[str, JoinedPosition]]:
     assert isinstance(start, JoinedPosition)
     row, sent = max(start.row, work.first_row), start.tombstones
     merged = [
-        (place.row, _ROWS[each.keys.key][number])
+        (place.row, _rows(each.keys.key)[number])
         for each in work.tombstones
         for place in each.places
         for number in range(place.first, place.first + place.count)
     ][sent:]
-    for number in range(row, len(_ROWS[work.object.id.key])):
+    for number in range(row, len(_rows(work.object.id.key))):
         while merged and merged[0][0] <= number:
             sent += 1
             yield merged.pop(0)[1], JoinedPosition(BytePosition(number), number, sent)
         after = JoinedPosition(BytePosition(number + 1), number + 1, sent)
-        yield _ROWS[work.object.id.key][number], after
+        yield _rows(work.object.id.key)[number], after
 
 
 @pytest.mark.parametrize("rows", range(10))
@@ -265,3 +282,57 @@ def test_after_holds_back_tombstones_of_a_value_object_that_ends_too_early() -> 
     restore.work()
     assert kafka == [*_IN_ORDER[:6], "t8"]
     assert restore.catalogue.is_idle
+
+
+@pytest.mark.parametrize(
+    ("from_start", "sent"),
+    [
+        pytest.param(False, ["d0", "u1", "d2"], id="the value object is read on, with them"),
+        pytest.param(True, ["d0", "d0", "d2", "u1"], id="or again, without them"),
+    ],
+)
+def test_after_holds_back_tombstones_that_a_quarantined_value_object_owes(
+    from_start: bool, sent: list[str]
+) -> None:
+    """They were taken for sent, and their object for joined: a replay from the start lost them in silence."""
+    ledger, kafka, bucket = FakeLedger(), list[str](), (_D, _U, _D.replace(".json", ".keys.json"))
+    _Restore(ledger, kafka, "proven", bucket=bucket).work(1)
+    restore = _Restore(ledger, kafka, "after", bucket=bucket)
+    restore.quarantine(_D)
+    entry = restore.entry(_U)
+    assert entry is not None
+    assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
+    assert _D in (entry.error or "")
+
+    restore.replay(_U)  # too early: nothing has changed
+    restore.work()
+    entry = restore.entry(_U)
+    assert entry is not None
+    assert entry.state is State.QUARANTINED
+
+    restore.replay(_D, from_start=from_start)
+    restore.work()
+    restore.replay(_U, from_start=from_start)
+    restore.work()
+    assert kafka == sent
+    assert restore.catalogue.is_idle
+
+
+def test_the_sentence_advises_no_option_that_is_set() -> None:
+    """A value object is replayed while its tombstones wait for it: they have lost their place."""
+    ledger, kafka = FakeLedger(), list[str]()
+    _Restore(ledger, kafka, "proven").work(4)
+    restore = _Restore(ledger, kafka, "after")
+    restore.replay(_B, from_start=True)
+    restore.work()
+    entry = restore.entry(_T)
+    assert entry is not None
+    assert entry.reason == "tombstone_order_unknown"
+    assert "Replay that object and this one with --from-start to have both once more, values first" in (
+        entry.error or ""
+    )
+    assert "restore.tombstones" not in (entry.error or "")
+
+    restore.replay(_B, _T, from_start=True)
+    restore.work()
+    assert kafka[-4:] == ["b3", "b4", "t2", "t5"]

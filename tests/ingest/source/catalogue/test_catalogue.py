@@ -463,7 +463,9 @@ class TestListing:
         assert desk.announce("m", event("a", event_time_ms=desk.now_ms)).pending == 1
         assert desk.works[desk.plan()] == ()
         desk.do(effects)
-        assert desk.entry("a") is None
+        left = desk.entry("a")
+        assert left is not None
+        assert left.reason == "missing"  # with what it had come to, as if it had not left
         assert desk.keys(desk.plan()) == ["a"]
 
     def test_backpressure(self) -> None:

@@ -6,8 +6,10 @@ import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import ListingPage
+from headrace.model.positions import BytePosition
 from ingest.source.catalogue import Effects
 from ingest.source.catalogue.absences import APART_MS
+from ingest.source.catalogue.object_commands import Replay, Selection
 from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 
@@ -57,7 +59,7 @@ def _shown(desk: Desk) -> Effects:
 
 
 def _announced(desk: Desk) -> Effects:
-    return desk.catalogue.on_message("m", [event("gone")], desk.now)
+    return desk.catalogue.on_message("m", [event("gone", event_time_ms=desk.now_ms)], desk.now)
 
 
 @pytest.mark.parametrize("meet", [_shown, _announced])
@@ -79,6 +81,63 @@ def test_what_is_met_before_its_tombstone_is_written_is_not_read_again(
     assert dict(desk.ledger.view.splits(GONE)) == {
         key: entry for key, entry in entries.items() if isinstance(key, SplitKey)
     }
+
+
+@pytest.mark.parametrize("meet", [_shown, _announced])
+def test_what_was_begun_continues_from_its_position(meet: Callable[[Desk], Effects]) -> None:
+    """It is pending, with its entry, when the tombstone is written; without it, it began at its start."""
+    begun = LedgerEntry(
+        state=State.SKIPPED, reason="missing", updated_ms=NOW, size=10, records=5, position=BytePosition(5)
+    )
+    desk = _desk({GONE: begun})
+    under_way = _tombstones(desk)
+    assert desk.do(meet(desk)).pending == 1
+    assert desk.works[desk.plan()] == ()
+    desk.do(under_way)
+
+    assert [(work.start, work.records) for work in desk.works[desk.plan()]] == [(BytePosition(5), 5)]
+
+
+@pytest.mark.parametrize("meet", [_shown, _announced])
+@pytest.mark.parametrize("entries", [_ONE, _SPLIT], ids=["done", "quarantined"])
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_what_is_met_without_its_entry_ends_as_it_had_ended(
+    meet: Callable[[Desk], Effects], entries: dict[LedgerKey, LedgerEntry], is_answered: bool
+) -> None:
+    """The tombstone is read before its commit is answered, or the entry is on its way back: no second end."""
+    desk = _desk(entries)
+    under_way = _tombstones(desk)
+    if is_answered:
+        desk.do(_announced(desk))
+    for write in under_way.writes:
+        desk.ledger.commit(write.key, write.entry)
+    for key, entry in desk.ledger.follow():
+        desk.catalogue.on_ledger_record(key, entry)
+    if is_answered:
+        back = desk.catalogue.on_written(under_way.writes, desk.now)
+        assert [write.entry for write in back.writes if write.key == GONE] == [entries[GONE]]
+        desk.do(meet(desk))
+    else:
+        desk.do(meet(desk))
+        back = desk.catalogue.on_written(under_way.writes, desk.now)
+    desk.do(back)
+
+    assert desk.works[desk.plan()] == ()
+    assert desk.ledger.truth[GONE] == entries[GONE]
+    assert not desk.catalogue.states.recent
+    assert desk.catalogue.is_idle
+
+
+def test_a_replay_meanwhile_is_done_once_the_entry_is_back() -> None:
+    """It waits for the tombstone; afterwards there was nothing that it could be of."""
+    entry = LedgerEntry(state=State.QUARANTINED, updated_ms=NOW, size=10)
+    desk = _desk({GONE: entry})
+    under_way = _tombstones(desk)
+    replay = Replay(selection=Selection(key="gone"), is_from_start=False)
+    assert not desk.do(desk.catalogue.apply_command(replay, [listed("gone")], desk.now)).writes
+    desk.do(under_way)
+
+    assert desk.keys(desk.plan()) == ["gone"]
 
 
 def test_what_is_not_met_leaves() -> None:

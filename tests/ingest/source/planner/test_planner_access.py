@@ -298,6 +298,38 @@ def test_a_dead_letter_topic_is_named_as_long_as_an_object_waits_for_it() -> Non
     assert desk.catalogue.missing_topics == {}
 
 
+def test_an_object_that_waits_for_another_topic_waits_for_the_former_no_more() -> None:
+    """One of those that transforms name is made by hand; then the next one is missing, in the same words."""
+    desk = desk_with()
+    _fail_for_dead_letters(desk, "bad")
+    desk.now_ms += 60_000
+    (work,) = desk.works[plan := desk.plan()]
+    desk.finish(plan, [Failure(work=work, kind="TopicMissing", message="no topic 'next'", topic="next")])
+    assert desk.catalogue.missing_topics == {"next": "no topic 'next'"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_over"),
+    [
+        ("TopicMissing", True),
+        ("TopicForbidden", True),
+        ("TopicWithoutLeader", False),
+        ("SubjectForbidden", False),
+    ],
+)
+def test_a_commit_to_a_topic_shows_that_it_is_there_and_no_more(kind: str, is_over: bool) -> None:
+    """Another object's records were of a partition that has a leader, or of a subject that is known."""
+    desk = desk_with()
+    desk.announce("m", event("a"))
+    desk.fail(desk.plan(), kind)
+    desk.planner.access.topics.has_written("topic")
+    assert (desk.catalogue.missing_topics == {}) is is_over
+    desk.now_ms += 60_000
+    desk.complete(desk.plan())
+    desk.announce("other", event("other"))
+    assert desk.catalogue.missing_topics == {}
+
+
 @pytest.mark.parametrize("end", [State.DONE, State.SKIPPED])
 def test_a_topic_that_no_object_waits_for_any_more_is_not_named(end: State) -> None:
     """It was made by hand, and no dead letter follows; what waits then waits for something else."""
