@@ -48,6 +48,10 @@ _PRINCIPAL: Final = frozenset(
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.+)")
 _OF_CLIENTS: Final = frozenset({"bootstrap.servers", *client_names.TOP_LEVEL})
 TOPIC_CREATION: Final = "topic.creation."
+_OF_ANOTHER_CLUSTER: Final = (
+    "remove it if these are brokers of the worker's cluster; on another one this connector's ledger is "
+    "there, and all would be done again without it: permit bootstrap.servers with Allowlist"
+)
 
 
 class NotAllowed(LookupError):
@@ -119,7 +123,7 @@ class WorkerLimits:
                 yield Problem(
                     option=option,
                     message=f"the worker's file does not let connectors set this ({_POLICY}={self.policy}); "
-                    "remove it",
+                    + (_OF_ANOTHER_CLUSTER if name == "bootstrap.servers" else "remove it"),
                 )
 
     def without_topics(self, layer: dict[str, str]) -> tuple[dict[str, str], Sequence[str]]:

@@ -80,6 +80,8 @@ class WorkerSettings:
     advertised_port: int | None
     text: str
     """The file as `.properties`: what connectors that leave it out take from it."""
+    unlimited_text: str
+    """The same without what it forbids connectors."""
     warnings: tuple[str, ...]
 
     @property
@@ -108,7 +110,6 @@ def read_worker(
     if is_larger:
         # A connector's configuration is a record of the worker's.
         options["producer.override.max.request.size"] = given[_LARGEST]
-    file = _properties(written)
     # What the file forbids is forbidden to connectors: of its own it has the references alone limited.
     of_frame = {
         name: value for name, value in written.items() if is_of_references(name) or not is_limit(name)
@@ -140,7 +141,8 @@ def read_worker(
         session_timeout_ms=_number(given, "session.timeout.ms", _SESSION) or 10_000,
         advertised_host=_advertised_host(given),
         advertised_port=_number(given, "rest.advertised.port", _PORT),
-        text=file,
+        text=_properties(written),
+        unlimited_text=_properties({name: value for name, value in written.items() if not is_limit(name)}),
         warnings=warnings,
     )
 

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.connector_records import ConnectorRecord, connector_key, encode
 from headrace.options import SettingsError
-from ingest.connect.worker import loading
+from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import ConnectorFiles
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
 
@@ -45,7 +45,7 @@ def test_one_that_an_earlier_version_stored_runs_no_more_and_can_be_deleted() ->
     stored = ConnectorRecord(name="x ", config={**SINK, "name": "x "}, at_ms=0, created_ms=1)
     worker.store.write([(connector_key("x "), encode(stored))])
     with pytest.raises(SettingsError, match="blanks or line ends at its ends"):
-        loading(worker_settings(), load_text)(worker.records()["x "])
+        Loading(worker_settings(), load_text)(worker.records()["x "])
 
     assert worker.ask("DELETE", "/connectors/x%20")[0] == 204
     assert list(worker.records()) == ["x"]
@@ -53,7 +53,7 @@ def test_one_that_an_earlier_version_stored_runs_no_more_and_can_be_deleted() ->
 
 def test_what_is_loaded_under_another_name_is_refused() -> None:
     """However a name is read by then: the record and its settings are of one connector."""
-    load = loading(worker_settings(), lambda config, text: load_text({**config, "name": "other"}, text))
+    load = Loading(worker_settings(), lambda config, text: load_text({**config, "name": "other"}, text))
     with pytest.raises(SettingsError, match=r"name = 'x': is read as 'other'"):
         load(ConnectorRecord(name="x", config={**SINK, "name": "x"}, at_ms=0, created_ms=1))
 

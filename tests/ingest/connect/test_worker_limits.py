@@ -9,7 +9,7 @@ import pytest
 from headrace.model.connector_records import ConnectorRecord
 from headrace.options import Settings, SettingsError
 from headrace.vendors.load import load
-from ingest.connect.worker import loading
+from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, WORKER, Worker
 
@@ -44,7 +44,7 @@ def loaded(config: Mapping[str, str], *lines: str) -> Settings:
         )
 
     record = ConnectorRecord(name="x", config={**config, "name": "x"}, at_ms=0, created_ms=1)
-    return loading(settings_of(*lines), load_text)(record)
+    return Loading(settings_of(*lines), load_text)(record)
 
 
 def prefix_of(reference: str, *lines: str) -> str:
@@ -175,6 +175,15 @@ def test_options_of_clients_are_set_as_the_policy_has_it(lines: tuple[str, ...],
         except SettingsError as error:
             found |= {one.option for one in error.problems if "does not let connectors set" in one.message}
     assert found == refused
+
+
+def test_brokers_that_may_not_be_set_are_not_to_be_removed_without_a_thought() -> None:
+    """The ledger is there: a connector without them would do all of its work again on others."""
+    with pytest.raises(SettingsError, match="on another one this connector's ledger is there"):
+        loaded({**SOURCE, "bootstrap.servers": "kafka-9:9092"}, f"{POLICY}=None")
+    with pytest.raises(SettingsError, match="remove it") as raised:
+        loaded({**SOURCE, "producer.override.linger.ms": "1"}, f"{POLICY}=None")
+    assert "cluster" not in str(raised.value)
 
 
 def test_a_policy_is_not_the_workers_own() -> None:
