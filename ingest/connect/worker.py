@@ -85,7 +85,7 @@ class Worker:
         self._settings = settings
         self._load = load
         self._stop = stop
-        self._files = None if folder is None else ConnectorFiles(folder)
+        self._files = None if folder is None else ConnectorFiles(folder, settings.resolved)
         # The lead is given back after what is left to do with it.
         self._topic_stop = Stop()
         self._topic = ConfigurationTopic(settings, self._topic_stop)

@@ -65,3 +65,32 @@ def test_a_files_name_without_its_blanks_is_its_connectors(tmp_path: Path) -> No
     assert list(ConnectorFiles(tmp_path).records()) == ["x", "y"]
     (tmp_path / "x .json").write_text(json.dumps(SINK))
     assert "several files" in str(ConnectorFiles(tmp_path).records()["x"].problem)
+
+
+def test_a_name_that_is_a_reference_is_what_it_leads_to(tmp_path: Path) -> None:
+    """It runs, is one of two files of a name, and is what it was while its reference leads nowhere."""
+    settings = worker_settings()
+    files = ConnectorFiles(tmp_path, settings.resolved)
+    (tmp_path / "a.json").write_text(json.dumps({**SOURCE, "name": "${env:BUCKET}"}))
+    (record,) = files.records().values()
+    assert (record.name, Loading(settings, load_text)(record).name) == ("bucket", "bucket")
+
+    (tmp_path / "b.json").write_text(json.dumps({**SOURCE, "name": "bucket"}))
+    assert "several files" in str(files.records()["bucket"].problem)
+
+
+def test_a_name_whose_reference_leads_nowhere_is_a_problem_until_it_does(tmp_path: Path) -> None:
+    """Of a connector that runs it changes nothing."""
+    given = tmp_path / "names.secret"
+    files = ConnectorFiles(tmp_path, worker_settings().resolved)
+    (tmp_path / "a.json").write_text(json.dumps({**SOURCE, "name": f"${{file:{given}:n}}"}))
+    (tmp_path / "b.json").write_text(json.dumps({**SOURCE, "name": "${vault:n}"}))
+    found = files.records()
+    assert "names.secret cannot be read" in str(found["a"].problem)
+    assert "not those of 'vault'" in str(found["b"].problem)
+
+    given.write_text("n=orders\n")
+    assert files.records()["orders"].problem is None
+    given.unlink()
+    (tmp_path / "c.json").write_text(json.dumps(SOURCE))
+    assert files.records()["orders"].problem is None
