@@ -21,8 +21,9 @@ _POLICY: Final = "connector.client.config.override.policy"
 _ALLOWLIST: Final = "connector.client.config.override.allowlist"
 _TOPICS: Final = "topic.creation.enable"
 LIMITS: Final = frozenset({_PROVIDERS, _POLICY, _ALLOWLIST, _TOPICS})
+# A name may have dots.
 _PROVIDER: Final = re.compile(
-    r"config\.providers\.([^.]+)\.(class|param\.(?:allowed\.paths|allowlist\.pattern))"
+    r"config\.providers\.(.+)\.(class|param\.(?:allowed\.paths|allowlist\.pattern))"
 )
 _KINDS: Final = {
     "FileConfigProvider": "file",
@@ -48,6 +49,10 @@ _PRINCIPAL: Final = frozenset(
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.+)")
 _OF_CLIENTS: Final = frozenset({"bootstrap.servers", *client_names.TOP_LEVEL})
 TOPIC_CREATION: Final = "topic.creation."
+_OF_ANOTHER_CLUSTER: Final = (
+    "remove it if these are brokers of the worker's cluster; on another one this connector's ledger is "
+    "there, and all would be done again without it: permit bootstrap.servers with Allowlist"
+)
 
 
 class NotAllowed(LookupError):
@@ -70,7 +75,7 @@ class ReferenceLimits:
         if allowed is None:
             return path
         # What is judged is what is read: without `..`, whatever links would make of that.
-        plain = PurePosixPath(posixpath.normpath(path))
+        plain = _plain(path)
         if not any(plain.is_relative_to(one) for one in allowed):
             raise NotAllowed(
                 f"the worker's file does not let connectors read {path}: it is outside of allowed.paths of "
@@ -119,7 +124,7 @@ class WorkerLimits:
                 yield Problem(
                     option=option,
                     message=f"the worker's file does not let connectors set this ({_POLICY}={self.policy}); "
-                    "remove it",
+                    + (_OF_ANOTHER_CLUSTER if name == "bootstrap.servers" else "remove it"),
                 )
 
     def without_topics(self, layer: dict[str, str]) -> tuple[dict[str, str], Sequence[str]]:
@@ -163,37 +168,57 @@ def worker_limits(given: Mapping[str, str]) -> WorkerLimits:
 
 
 def _reference_limits(given: Mapping[str, str]) -> ReferenceLimits:
-    providers: dict[str, dict[str, str]] = {name: {} for name in _listed(given.get(_PROVIDERS, ""))}
-    for option, text in given.items():
-        found = _PROVIDER.fullmatch(option)
-        if found is not None:
-            providers.setdefault(found[1], {})[found[2]] = text.strip()
-    # Each provider of a kind can be had in Connect, by its name: here by the kind's.
-    by_kind: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name, about in providers.items():
-        kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else name
-        if kind in _PARAMETERS:
-            option = f"{_PROVIDERS}.{name}.{_PARAMETERS[kind]}"
-            by_kind[kind].append((option, about.get(_PARAMETERS[kind], "")))
-    limited = {kind: all(text for _, text in texts) for kind, texts in by_kind.items()}
-    is_any = any(text for texts in by_kind.values() for _, text in texts)
-    variables = tuple(_pattern(*one) for one in by_kind["env"]) if limited.get("env") else None
+    limits = _limits_by_kind(given)
+    limited = {kind: texts for kind, texts in limits.items() if all(text for _, text in texts)}
+    is_any = any(text for texts in limits.values() for _, text in texts)
     return ReferenceLimits(
         paths={
-            kind: tuple(path for one in by_kind[kind] for path in _paths(*one)) if limited.get(kind) else None
+            kind: tuple(path for one in limited[kind] for path in _paths(*one)) if kind in limited else None
             for kind in ("file", "dir")
         },
-        variables=variables,
-        closed=frozenset(_PARAMETERS.keys() - limited.keys()) if is_any else frozenset(),
+        variables=tuple(_pattern(*one) for one in limited["env"]) if "env" in limited else None,
+        closed=frozenset(_PARAMETERS.keys() - limits.keys()) if is_any else frozenset(),
     )
 
 
+def _limits_by_kind(given: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Return the limit of each provider, which is empty without one, with its option.
+
+    Each that is listed can be had in Connect, by its name: here by the kind's. Of a kind that is not listed
+    a limit counts all the same; a line that was left from a provider neither opens nor lifts.
+    """
+    providers: dict[str, dict[str, str]] = defaultdict(dict)
+    for option, text in given.items():
+        found = _PROVIDER.fullmatch(option)
+        if found is not None:
+            providers[found[1]][found[2]] = text.strip()
+    listed: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    others: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    names = _listed(given.get(_PROVIDERS, ""))
+    for name in dict.fromkeys([*names, *providers]):
+        about = providers.get(name, {})
+        kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else name
+        if kind in _PARAMETERS:
+            text = about.get(_PARAMETERS[kind], "")
+            if name in names or text:
+                into = listed if name in names else others
+                into[kind].append((f"{_PROVIDERS}.{name}.{_PARAMETERS[kind]}", text))
+    return {**others, **listed}
+
+
 def _paths(option: str, text: str) -> Iterator[PurePosixPath]:
-    for one in text.split(","):
-        path = PurePosixPath(posixpath.normpath(one.strip()))
+    # As Java splits it: what is empty at the end is none.
+    for one in text.rstrip(", ").split(","):
+        path = _plain(one.strip())
         if not path.is_absolute():
             raise _refused(option, "expected absolute paths, separated by commas", text)
         yield path
+
+
+def _plain(path: str) -> PurePosixPath:
+    """Return the path without `..` and repeated slashes; POSIX keeps two at the start, and Java does not."""
+    found = posixpath.normpath(path)
+    return PurePosixPath(f"/{found.lstrip('/')}" if found.startswith("/") else found)
 
 
 def _pattern(option: str, text: str) -> re.Pattern[str]:

@@ -262,11 +262,12 @@ def worker(
     stop.install()
     jvm = spawned_jvm(settings.frame.spark, name=settings.group)
     # Spark and the clients take seconds to import: a wrong configuration is reported before.
-    from ingest.connect.worker import Worker, loading
+    from ingest.connect.connector_loading import Loading
+    from ingest.connect.worker import Worker
 
     made = Worker(
         settings,
-        loading(settings, _load),
+        Loading(settings, _load),
         stop,
         folder=connectors,
         startup_seconds=startup_timeout,

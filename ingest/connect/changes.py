@@ -208,10 +208,13 @@ class ConnectorChanges:
         store: ConfigurationStore,
         load: Callable[[ConnectorRecord], Settings],
         *,
+        load_past: Callable[[ConnectorRecord], Settings],
         in_hand: InHand,
     ) -> None:
+        """`load_past` reads what is stored, without what is forbidden by now."""
         self._store = store
         self._load = load
+        self._load_past = load_past
         self._in_hand = in_hand
         self._lock = threading.Lock()
 
@@ -306,15 +309,17 @@ class ConnectorChanges:
     def _lost_by(self, new: Settings, record: ConnectorRecord, before: ConnectorRecord) -> list[str]:
         """See `changed_meaning`. What is stored may have run though it cannot be loaded any more.
 
-        The file of a reference was replaced, or an earlier version took it: such options are compared as if
-        they had been corrected before.
+        The worker's file forbids it by now: it is compared as it ran. The file of a reference was replaced,
+        or an earlier version took it: such options are compared as if they had been corrected before.
         """
         try:
-            old = self._load(before)
+            old = self._load_past(before)
         except SettingsError as error:
             broken = {canonical(problem.option) for problem in error.problems}
             try:
-                old = self._load(replace(before, config=_corrected(before.config, record.config, broken)))
+                old = self._load_past(
+                    replace(before, config=_corrected(before.config, record.config, broken))
+                )
             except SettingsError:
                 named = ", ".join(sorted(broken - {""})) or "what is stored"
                 why = (

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
@@ -24,22 +23,16 @@ from headrace.model.connector_records import (
     encode,
     workers_record,
 )
-from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
+from headrace.model.errors import Exit, HeadraceError, Unavailable
 from headrace.model.ledger_entry import ControlKey
-from headrace.options import Settings, SettingsError
-from headrace.options.given import Problem, canonical
+from headrace.options import Settings
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.threads import ThreadFailures, collecting, start_thread
-from ingest.connect.changes import (
-    STATE_FOLDER,
-    ConnectorChanges,
-    begun_in_ledger,
-    folder_problems,
-    worker_problems,
-)
+from ingest.connect.changes import ConnectorChanges, begun_in_ledger
 from ingest.connect.connector_configurations import ConfigurationTopic
-from ingest.connect.hosted_connector import HostedConnector, HostedConnectors, LoadSettings
+from ingest.connect.connector_loading import Loading
+from ingest.connect.hosted_connector import HostedConnector, HostedConnectors
 from ingest.connect.other_workers import (
     ADVERTISE,
     Liveness,
@@ -82,7 +75,7 @@ class Worker:
     def __init__(
         self,
         settings: WorkerSettings,
-        load: LoadSettings,
+        load: Loading,
         stop: Stop,
         *,
         folder: Path | None,
@@ -92,7 +85,7 @@ class Worker:
         self._settings = settings
         self._load = load
         self._stop = stop
-        self._files = None if folder is None else ConnectorFiles(folder)
+        self._files = None if folder is None else ConnectorFiles(folder, settings.resolved)
         # The lead is given back after what is left to do with it.
         self._topic_stop = Stop()
         self._topic = ConfigurationTopic(settings, self._topic_stop)
@@ -331,7 +324,8 @@ class Worker:
             settings=settings,
             cluster_id=lambda: self._topic.cluster_id,
         )
-        changes = ConnectorChanges(_FreshStore(self._topic, self), self._load, in_hand=self._in_hand)
+        store, load = _FreshStore(self._topic, self), self._load
+        changes = ConnectorChanges(store, load, load_past=load.past, in_hand=self._in_hand)
         routes = RestRoutes(
             directory,
             Loggers(LEVELS),
@@ -411,40 +405,3 @@ class _FreshStore:
         """See `ConfigurationStore.write`."""
         self._topic.write(changes)
         self._worker.take_up()
-
-
-_FOLDER_WARNING: Final = (
-    f"{STATE_FOLDER} of this connector is passed over, and the worker's is used: remove it with a PATCH that "
-    "has null for it"
-)
-
-
-def loading(settings: WorkerSettings, load_text: Any) -> LoadSettings:
-    """What reads a connector's configuration next to the worker's file.
-
-    It raises SettingsError with all problems, those of options that are the worker's included.
-    """
-    folder = str(settings.frame.state_dir)
-
-    def load(record: ConnectorRecord) -> Settings:
-        if record.problem is not None:
-            raise InvalidConfiguration(record.problem)
-        problems = worker_problems(record.name, record.config, reserved=settings.name)
-        of_folder = folder_problems(record.config)
-        if record.created_ms is None:
-            problems += of_folder
-        config = {name: text for name, text in record.config.items() if canonical(name) != STATE_FOLDER}
-        config |= {STATE_FOLDER: folder, "name": record.name}
-        try:
-            found: Settings = load_text(config, settings.text)
-        except SettingsError as error:
-            raise SettingsError((*problems, *error.problems)) from error
-        if not problems and found.name != record.name:
-            named = Problem(option="name", message=f"is read as {found.name!r}", value=record.name)
-            problems = [named]
-        if problems:
-            raise SettingsError(tuple(problems))
-        # One that an earlier version stored: it loses a cache by it, and nothing else.
-        return replace(found, warnings=(*found.warnings, _FOLDER_WARNING)) if of_folder else found
-
-    return load

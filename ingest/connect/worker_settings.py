@@ -20,6 +20,7 @@ from headrace.options import Settings
 from headrace.options.configuration_text import (
     FileKind,
     Members,
+    NoReference,
     PropertiesError,
     ReferenceMissing,
     References,
@@ -80,6 +81,10 @@ class WorkerSettings:
     advertised_port: int | None
     text: str
     """The file as `.properties`: what connectors that leave it out take from it."""
+    unlimited_text: str
+    """The same without what it forbids connectors."""
+    resolved: Callable[[str, str], str]
+    """An option's text with its references replaced, as connectors' are by now. Blocks. ReferenceMissing."""
     warnings: tuple[str, ...]
 
     @property
@@ -95,10 +100,14 @@ def read_worker(
     pairs = _pairs(text, is_json=is_json)
     written = dict(pairs)
     limits = worker_limits(written)
-    references = References(environment=environment, read_file=read_file, limits=limits.references)
+
+    def references() -> References:
+        return References(environment=environment, read_file=read_file, limits=limits.references)
+
+    own = references()
     # What goes on to connectors keeps its references: they are resolved where it is used.
     given = {
-        name: _resolved(references, name, value) if name in WORKER_OPTIONS else value
+        name: _resolved(own, name, value) if name in WORKER_OPTIONS else value
         for name, value in written.items()
     }
     listen = _rest_listen(given)
@@ -108,7 +117,6 @@ def read_worker(
     if is_larger:
         # A connector's configuration is a record of the worker's.
         options["producer.override.max.request.size"] = given[_LARGEST]
-    file = _properties(written)
     # What the file forbids is forbidden to connectors: of its own it has the references alone limited.
     of_frame = {
         name: value for name, value in written.items() if is_of_references(name) or not is_limit(name)
@@ -140,7 +148,9 @@ def read_worker(
         session_timeout_ms=_number(given, "session.timeout.ms", _SESSION) or 10_000,
         advertised_host=_advertised_host(given),
         advertised_port=_number(given, "rest.advertised.port", _PORT),
-        text=file,
+        text=_properties(written),
+        unlimited_text=_properties({name: value for name, value in written.items() if not is_limit(name)}),
+        resolved=lambda option, text: references().replaced(option, text),
         warnings=warnings,
     )
 
@@ -290,10 +300,11 @@ _Mark = tuple[str, int, int, int]
 
 
 class ConnectorFiles:
-    """The connectors of a folder. Not thread-safe."""
+    """The connectors of a folder; `resolved` is what a worker has. Not thread-safe."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, resolved: Callable[[str, str], str] = lambda _, text: text) -> None:
         self.folder = folder
+        self._resolved = resolved
         self._marks: tuple[_Mark, ...] | None = None
         self._records: dict[str, ConnectorRecord] = {}
         self._of_file: dict[str, ConnectorRecord] = {}
@@ -320,8 +331,8 @@ class ConnectorFiles:
             unreadable: list[str] = []
             for path in found:
                 try:
-                    read[path.name] = _read(path)
-                except OSError as error:
+                    read[path.name] = self._read(path)
+                except (OSError, ReferenceMissing) as error:
                     unreadable.append(str(error))
                     read[path.name] = self._of_file.get(path.name) or _unread(path, str(error))
             # Rights may come back without a trace in what tells one version of a file from another.
@@ -345,6 +356,18 @@ class ConnectorFiles:
         is_new, self._warned = error not in {"", self._warned}, error
         if is_new:
             _log.warning("connectors_not_read", folder=str(self.folder), error=error)
+
+    def _read(self, path: Path) -> ConnectorRecord:
+        """What a file has, or that it is no configuration. OSError, ReferenceMissing of its name."""
+        try:
+            problems = Problems()
+            config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
+            problems.raise_if_any()
+            # Resolved at once: two files may come to one name.
+            name = self._resolved("name", config.get("name", "")).strip() or _name_of_file(path)
+        except (UnicodeDecodeError, SettingsError, NoReference) as error:
+            return _unread(path, str(error))
+        return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
 
     def _named_as_before(self, read: Mapping[str, ConnectorRecord]) -> dict[str, ConnectorRecord]:
         """The connector of a file that is broken now is the one it had, unless another file has that."""
@@ -379,18 +402,6 @@ def _mark(path: Path) -> _Mark:
         # A link whose file is gone: reading it says so.
         return path.name, -1, -1, -1
     return path.name, about.st_size, about.st_mtime_ns, about.st_ino
-
-
-def _read(path: Path) -> ConnectorRecord:
-    """What a file has, or that it is no configuration. OSError."""
-    try:
-        problems = Problems()
-        config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
-        problems.raise_if_any()
-    except (UnicodeDecodeError, SettingsError) as error:
-        return _unread(path, str(error))
-    name = config.get("name", "").strip() or _name_of_file(path)
-    return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
 
 
 def _unread(path: Path, why: str) -> ConnectorRecord:

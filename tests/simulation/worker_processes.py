@@ -13,7 +13,8 @@ from headrace.process.threads import ThreadFailures
 from headrace.vendors.load import load
 from ingest.connect import other_workers
 from ingest.connect import worker as worker_module
-from ingest.connect.worker import Worker, loading
+from ingest.connect.connector_loading import Loading
+from ingest.connect.worker import Worker
 from ingest.connect.worker_settings import read_worker
 from ingest.http.http_server import Request
 from ingest.http.rest.auth import AuthFile
@@ -147,7 +148,7 @@ class WorkerInstance:
             )
             self.worker = Worker(
                 settings,
-                loading(settings, self.made.load),
+                Loading(settings, self.made.load),
                 self.stop,
                 folder=None,
                 startup_seconds=_STARTUP_SECONDS,

@@ -13,16 +13,16 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
 from headrace.options.describe import options_hash
+from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedConnectors
 from ingest.connect.other_workers import Sender
-from ingest.connect.worker import loading
 from ingest.connect.worker_routes import reading_elsewhere
 from ingest.http.http_server import HttpServer
 from ingest.http.rest.port import Change, ConnectorCondition, LedgerObject, NotLeading
 from tests.ingest.connect.test_worker_changes import SOURCE, Worker, load_text, worker_settings
 from tests.ingest.connect.test_worker_routes import Group
 
-_load = loading(worker_settings(), load_text)
+_load = Loading(worker_settings(), load_text)
 
 
 @dataclass

@@ -83,6 +83,52 @@ def test_what_an_earlier_version_took_is_compared_without_it() -> None:
     assert worker.ask("PUT", "/connectors/archive/config", SINK)[0] == 200
 
 
+_POLICY = "connector.client.config.override.policy=None"
+_LIMITED = (
+    "config.providers=file\n"
+    "config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider\n"
+    "config.providers.file.param.allowed.paths=/allowed"
+)
+_OTHER_BROKERS = {"bootstrap.servers": "kafka-9:9092"}
+_BY_REFERENCE = {"offsets.storage.topic": "${env:BUCKET}"}
+_BEGUN = {"topic": "${env:BUCKET}"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "stored", "sent", "said"),
+    [
+        (_POLICY, {**SOURCE, **_OTHER_BROKERS}, SOURCE, "bootstrap.servers is where"),
+        (_POLICY, {**SINK, **_OTHER_BROKERS}, SINK, "bootstrap.servers is where"),
+        (_LIMITED, {**SOURCE, **_BY_REFERENCE}, {**SOURCE, **_LEDGER}, "offsets.storage.topic is where"),
+        (_LIMITED, {**SINK, **_BY_REFERENCE}, SINK, "offsets.storage.topic is where"),
+        (_LIMITED, {**SOURCE, **_BEGUN}, {**SOURCE, "topic": "other"}, "topic would give the position"),
+    ],
+)
+def test_what_the_workers_file_forbids_by_now_is_compared_as_it_ran(
+    limit: str, stored: dict[str, str], sent: dict[str, str], said: str
+) -> None:
+    """What it says to remove would otherwise be removed with the connector's past."""
+    before, worker = Worker(), Worker(f"{WORKER}\n{limit}")
+    assert before.ask("PUT", "/connectors/c/config", stored)[0] == 201
+    worker.store.records |= before.store.records
+    worker.in_hand = ["orders/a.jsonl"]
+    status, shown = worker.ask("PUT", "/connectors/c/config", stored | {"tasks.max": "2"})
+    assert (status, "the worker's file" in shown["message"]) == (400, True)
+
+    status, shown = worker.ask("PUT", "/connectors/c/config", sent)
+    assert (status, said in shown["message"]) == (400, True)
+
+
+def test_what_is_forbidden_by_now_and_means_the_same_is_removed() -> None:
+    """The value itself in place of its reference, and the worker's own brokers."""
+    before, worker = Worker(), Worker(f"{WORKER}\n{_POLICY}\n{_LIMITED}")
+    own = {"bootstrap.servers": "127.0.0.1:9092"}
+    assert before.ask("PUT", "/connectors/c/config", {**SOURCE, **_BY_REFERENCE, **own})[0] == 201
+    worker.store.records |= before.store.records
+    config = {**SOURCE, "offsets.storage.topic": "bucket"}
+    assert worker.ask("PUT", "/connectors/c/config", config)[0] == 200
+
+
 _BROKERS = "kafka-1:9092,kafka-2:9092"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.connector_records import ConnectorRecord
 from headrace.options import SettingsError
-from ingest.connect.worker import loading
+from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import ConnectorFiles
 from tests.ingest.connect.test_worker_changes import SOURCE, load_text, worker_settings
 
@@ -141,7 +141,7 @@ def test_what_is_the_workers_is_an_error_of_a_file_too(
     (tmp_path / "a.json").write_text(json.dumps({**SOURCE, **config}))
     (record,) = ConnectorFiles(tmp_path).records().values()
     with pytest.raises(SettingsError) as raised:
-        loading(worker_settings(), load_text)(record)
+        Loading(worker_settings(), load_text)(record)
 
     for sentence in said:
         assert sentence in str(raised.value)
@@ -153,7 +153,7 @@ def test_a_stored_connector_with_a_folder_of_its_own_runs_with_the_workers() -> 
     record = ConnectorRecord(
         name="a", config={**SOURCE, "name": "a", "state.dir": "/elsewhere"}, at_ms=1, created_ms=1
     )
-    found = loading(settings, load_text)(record)
+    found = Loading(settings, load_text)(record)
 
     assert found.state_dir == settings.frame.state_dir
     assert [one for one in found.warnings if one.startswith("state.dir of this connector")]

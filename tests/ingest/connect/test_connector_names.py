@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.connector_records import ConnectorRecord, connector_key, encode
 from headrace.options import SettingsError
-from ingest.connect.worker import loading
+from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import ConnectorFiles
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
 
@@ -45,7 +45,7 @@ def test_one_that_an_earlier_version_stored_runs_no_more_and_can_be_deleted() ->
     stored = ConnectorRecord(name="x ", config={**SINK, "name": "x "}, at_ms=0, created_ms=1)
     worker.store.write([(connector_key("x "), encode(stored))])
     with pytest.raises(SettingsError, match="blanks or line ends at its ends"):
-        loading(worker_settings(), load_text)(worker.records()["x "])
+        Loading(worker_settings(), load_text)(worker.records()["x "])
 
     assert worker.ask("DELETE", "/connectors/x%20")[0] == 204
     assert list(worker.records()) == ["x"]
@@ -53,7 +53,7 @@ def test_one_that_an_earlier_version_stored_runs_no_more_and_can_be_deleted() ->
 
 def test_what_is_loaded_under_another_name_is_refused() -> None:
     """However a name is read by then: the record and its settings are of one connector."""
-    load = loading(worker_settings(), lambda config, text: load_text({**config, "name": "other"}, text))
+    load = Loading(worker_settings(), lambda config, text: load_text({**config, "name": "other"}, text))
     with pytest.raises(SettingsError, match=r"name = 'x': is read as 'other'"):
         load(ConnectorRecord(name="x", config={**SINK, "name": "x"}, at_ms=0, created_ms=1))
 
@@ -65,3 +65,32 @@ def test_a_files_name_without_its_blanks_is_its_connectors(tmp_path: Path) -> No
     assert list(ConnectorFiles(tmp_path).records()) == ["x", "y"]
     (tmp_path / "x .json").write_text(json.dumps(SINK))
     assert "several files" in str(ConnectorFiles(tmp_path).records()["x"].problem)
+
+
+def test_a_name_that_is_a_reference_is_what_it_leads_to(tmp_path: Path) -> None:
+    """It runs, is one of two files of a name, and is what it was while its reference leads nowhere."""
+    settings = worker_settings()
+    files = ConnectorFiles(tmp_path, settings.resolved)
+    (tmp_path / "a.json").write_text(json.dumps({**SOURCE, "name": "${env:BUCKET}"}))
+    (record,) = files.records().values()
+    assert (record.name, Loading(settings, load_text)(record).name) == ("bucket", "bucket")
+
+    (tmp_path / "b.json").write_text(json.dumps({**SOURCE, "name": "bucket"}))
+    assert "several files" in str(files.records()["bucket"].problem)
+
+
+def test_a_name_whose_reference_leads_nowhere_is_a_problem_until_it_does(tmp_path: Path) -> None:
+    """Of a connector that runs it changes nothing."""
+    given = tmp_path / "names.secret"
+    files = ConnectorFiles(tmp_path, worker_settings().resolved)
+    (tmp_path / "a.json").write_text(json.dumps({**SOURCE, "name": f"${{file:{given}:n}}"}))
+    (tmp_path / "b.json").write_text(json.dumps({**SOURCE, "name": "${vault:n}"}))
+    found = files.records()
+    assert "names.secret cannot be read" in str(found["a"].problem)
+    assert "not those of 'vault'" in str(found["b"].problem)
+
+    given.write_text("n=orders\n")
+    assert files.records()["orders"].problem is None
+    given.unlink()
+    (tmp_path / "c.json").write_text(json.dumps(SOURCE))
+    assert files.records()["orders"].problem is None

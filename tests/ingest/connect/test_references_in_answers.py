@@ -11,7 +11,7 @@ from headrace.model.errors import Unavailable
 from headrace.options import SettingsError
 from headrace.options.configuration_text import led_to, with_references
 from headrace.options.describe import unresolved
-from ingest.connect.worker import loading
+from ingest.connect.connector_loading import Loading
 from tests.ingest.connect.test_changes_of_lost_pasts import _CONFLUENT
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
 
@@ -75,7 +75,7 @@ def test_an_option_is_named_as_it_was_given(tmp_path: Path) -> None:
     }
     record = ConnectorRecord(name="c", config={**config, "name": "c"}, at_ms=0)
     with pytest.raises(SettingsError) as raised:
-        loading(worker_settings(), load_text)(record)
+        Loading(worker_settings(), load_text)(record)
 
     assert {one.option for one in raised.value.problems} >= {"s3.part.size", "tasks.max", "flush.size"}
     assert "flush.size = 'few': " in str(raised.value)
@@ -116,6 +116,6 @@ def test_only_whole_words_that_tell_something_are_replaced(text: str, sentence: 
 def test_the_failure_of_a_connector_names_references() -> None:
     """As a bucket's name is, where there is no such bucket."""
     record = ConnectorRecord(name="c", config={**SOURCE, "name": "c", "topic": "${env:BUCKET}"}, at_ms=0)
-    settings = loading(worker_settings(), load_text)(record)
+    settings = Loading(worker_settings(), load_text)(record)
 
     assert unresolved(str(Unavailable("no 'bucket'.")), settings) == "no '${env:BUCKET}'."

@@ -12,8 +12,8 @@ import pytest
 from headrace.model.connector_records import ConnectorRecord, connector_records
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
+from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedConnector, HostedConnectors
-from ingest.connect.worker import loading
 from ingest.connect.worker_routes import changing_acts
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request
@@ -34,7 +34,7 @@ class _Worker:
 
     def __post_init__(self) -> None:
         settings = worker_settings(f"bootstrap.servers=127.0.0.1:1\ngroup.id=group\nstate.dir={self.folder}")
-        load = loading(settings, load_text)
+        load = Loading(settings, load_text)
         spark: Any = None  # no life gets so far
         self.rotate(_BEFORE)
         self.hosted = HostedConnectors(lambda record: HostedConnector(record, load, spark))
@@ -46,7 +46,9 @@ class _Worker:
             settings=settings,
             cluster_id=lambda: None,
         )
-        changes = ConnectorChanges(self.store, load, in_hand=lambda _settings, _meaning: [])
+        changes = ConnectorChanges(
+            self.store, load, load_past=load.past, in_hand=lambda _settings, _meaning: []
+        )
         changing = changing_acts(changes, directory)
         self._routes = RestRoutes(
             directory, Loggers(LoggerLevels()), version="9.9", changing=changing, refused={}

@@ -23,8 +23,8 @@ from headrace.options import Settings
 from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.connect.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
+from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedConnectors
-from ingest.connect.worker import loading
 from ingest.connect.worker_routes import changing_acts
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.connect.worker_view import WorkerDirectory
@@ -97,7 +97,8 @@ class Worker:
         )
         self.in_hand: list[str] = []
         self.asked_for = 0
-        changes = ConnectorChanges(self.store, loading(settings, load_text), in_hand=self._keys_in_hand)
+        load, in_hand = Loading(settings, load_text), self._keys_in_hand
+        changes = ConnectorChanges(self.store, load, load_past=load.past, in_hand=in_hand)
         self._routes = RestRoutes(
             directory,
             Loggers(LoggerLevels()),

@@ -9,7 +9,7 @@ import pytest
 from headrace.model.connector_records import ConnectorRecord
 from headrace.options import Settings, SettingsError
 from headrace.vendors.load import load
-from ingest.connect.worker import loading
+from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, WORKER, Worker
 
@@ -44,7 +44,7 @@ def loaded(config: Mapping[str, str], *lines: str) -> Settings:
         )
 
     record = ConnectorRecord(name="x", config={**config, "name": "x"}, at_ms=0, created_ms=1)
-    return loading(settings_of(*lines), load_text)(record)
+    return Loading(settings_of(*lines), load_text)(record)
 
 
 def prefix_of(reference: str, *lines: str) -> str:
@@ -81,6 +81,7 @@ def test_what_is_allowed_is_read(folder: Path) -> None:
     lines = limited(folder)
     assert prefix_of(f"${{file:{folder}/allowed/s.properties:p}}", *lines) == "in-allowed"
     assert prefix_of(f"${{file:{folder}/allowed/link/../s.properties:p}}", *lines) == "in-allowed"
+    assert prefix_of(f"${{file:/{folder}/allowed/s.properties:p}}", *lines) == "in-allowed"
     assert prefix_of(f"${{dir:{folder}/allowed:whole}}", *lines) == "whole"
     assert prefix_of("${env:PUBLIC_PREFIX}", *lines) == "public/"
 
@@ -91,7 +92,7 @@ def test_what_is_allowed_is_read(folder: Path) -> None:
         "${file:FOLDER/s.properties:p}",
         "${file:FOLDER/allowed.not/s.properties:p}",
         "${file:FOLDER/allowed/../s.properties:p}",
-        "${file:/FOLDER/allowed/s.properties:p}",
+        "${file:/FOLDER/s.properties:p}",
         "${file:allowed/s.properties:p}",
         "${file:FOLDER/nowhere:p}",
         "${dir:FOLDER:whole}",
@@ -130,15 +131,55 @@ def test_next_to_a_limit_only_what_is_listed_is_read(folder: Path) -> None:
 
 def test_a_limit_counts_by_any_name_of_its_provider(folder: Path) -> None:
     """In Connect a connector can choose among them, so here one without a limit lifts that of the others."""
-    named = (
-        FILE.replace(".file.", ".secrets."),
-        f"config.providers.secrets.param.allowed.paths={folder}/allowed",
-    )
+    named = tuple(line.replace(".file.", ".my.secrets.") for line in _limit(folder))
     other = FILE.replace(".file.", ".all.")
     reference = f"${{file:{folder}/s.properties:p}}"
     with pytest.raises(SettingsError, match=r"outside of allowed\.paths"):
-        prefix_of(reference, *named)
-    assert prefix_of(reference, *named, other) == f"in-{folder.name}"
+        prefix_of(reference, "config.providers=my.secrets", *named)
+    lifted = prefix_of(reference, "config.providers=my.secrets,all", *named, other)
+    assert lifted == f"in-{folder.name}"
+
+
+def _limit(folder: Path) -> tuple[str, str]:
+    return FILE, f"config.providers.file.param.allowed.paths={folder}/allowed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "reference", "said"),
+    [
+        (("config.providers=file", FILE.replace(".file.", ".old.")), "file:FOLDER/s.properties:p", "outside"),
+        (("config.providers=file", FOLDER), "dir:FOLDER:whole", "has no provider"),
+        (("config.providers=file", VARIABLES), "env:DB_PASSWORD", "has no provider"),
+        (("config.providers.old.class=x.FileConfigProvider",), "file:FOLDER/s.properties:p", "outside"),
+        ((), "file:FOLDER/s.properties:p", "outside"),
+    ],
+)
+def test_a_provider_that_is_not_listed_neither_opens_nor_lifts(
+    folder: Path, lines: tuple[str, ...], reference: str, said: str
+) -> None:
+    """A line was left of one that is no more; what it limits alone it limits all the same."""
+    with pytest.raises(SettingsError, match=said):
+        prefix_of(f"${{{reference.replace('FOLDER', str(folder))}}}", *_limit(folder), *lines)
+
+
+def test_a_limit_that_is_not_listed_is_none_of_the_listed_one(folder: Path) -> None:
+    """It adds no folder to those of the provider that there is."""
+    left = f"config.providers.old.param.allowed.paths={folder}"
+    reference = f"${{file:{folder}/s.properties:p}}"
+    with pytest.raises(SettingsError, match=r"outside of allowed\.paths"):
+        prefix_of(reference, "config.providers=file", *_limit(folder), FILE.replace(".file.", ".old."), left)
+
+
+@pytest.mark.parametrize(
+    "paths", ["FOLDER/allowed,", "FOLDER/allowed, ,", "/FOLDER/allowed", "//FOLDER//allowed/"]
+)
+def test_paths_are_read_as_java_reads_them(folder: Path, paths: str) -> None:
+    """A comma at the end and a slash more are nothing."""
+    limit = f"config.providers.file.param.allowed.paths={paths.replace('FOLDER', str(folder))}"
+    lines = ("config.providers=file", FILE, limit)
+    assert prefix_of(f"${{file:{folder}/allowed/s.properties:p}}", *lines) == "in-allowed"
+    with pytest.raises(SettingsError, match="outside"):
+        prefix_of(f"${{file:{folder}/s.properties:p}}", *lines)
 
 
 _OVERRIDES = {
@@ -177,6 +218,15 @@ def test_options_of_clients_are_set_as_the_policy_has_it(lines: tuple[str, ...],
     assert found == refused
 
 
+def test_brokers_that_may_not_be_set_are_not_to_be_removed_without_a_thought() -> None:
+    """The ledger is there: a connector without them would do all of its work again on others."""
+    with pytest.raises(SettingsError, match="on another one this connector's ledger is there"):
+        loaded({**SOURCE, "bootstrap.servers": "kafka-9:9092"}, f"{POLICY}=None")
+    with pytest.raises(SettingsError, match="remove it") as raised:
+        loaded({**SOURCE, "producer.override.linger.ms": "1"}, f"{POLICY}=None")
+    assert "cluster" not in str(raised.value)
+
+
 def test_a_policy_is_not_the_workers_own() -> None:
     """It sets what its file has, of its own clients and for its connectors."""
     lines = (f"{POLICY}=None", "producer.max.request.size=3000000", "security.protocol=PLAINTEXT")
@@ -204,6 +254,7 @@ def test_topics_are_not_made_where_the_workers_file_forbids_it() -> None:
         (f"{POLICY}=com.example.Ours", "expected All, None, Principal or Allowlist"),
         ("topic.creation.enable=no", "enable = 'no': of the worker's file: expected true or false"),
         ("config.providers.file.param.allowed.paths=secrets", "expected absolute paths"),
+        ("config.providers.file.param.allowed.paths=/a,,/b", "expected absolute paths"),
         ("config.providers.env.param.allowlist.pattern=(", "expected a regular expression"),
     ],
 )  # fmt: skip

@@ -11,9 +11,9 @@ from headrace.model.connector_records import ConnectorRecord, WorkerRecord, Work
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
+from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedConnectors
 from ingest.connect.other_workers import Sender
-from ingest.connect.worker import loading
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request, Response
@@ -66,10 +66,9 @@ class Group:
             settings=worker_settings(),
             cluster_id=lambda: None,
         )
+        load = Loading(worker_settings(), load_text)
         changes = ConnectorChanges(
-            self.store,
-            loading(worker_settings(), load_text),
-            in_hand=lambda _settings, _meaning: [],
+            self.store, load, load_past=load.past, in_hand=lambda _settings, _meaning: []
         )
         routes = RestRoutes(
             directory,

@@ -9,7 +9,8 @@ from http import HTTPStatus
 from typing import Any
 
 from headrace.model.errors import Exit, HeadraceError
-from ingest.connect.worker import Worker, loading
+from ingest.connect.connector_loading import Loading
+from ingest.connect.worker import Worker
 from ingest.connect.worker_settings import read_worker
 from ingest.service.stop import Stop
 from localstack.ports import free_port
@@ -45,7 +46,7 @@ def _ending(port: int, stop: Stop) -> object:
     settings = read_worker(json.dumps(given), is_json=True, environment={}, read_file=str)
     unused: Any = None
     try:
-        return Worker(settings, loading(settings, unused), stop, folder=None, startup_seconds=600.0).run()
+        return Worker(settings, Loading(settings, unused), stop, folder=None, startup_seconds=600.0).run()
     except HeadraceError as error:
         return error
 
