@@ -397,6 +397,7 @@ class TransformedRecords:
         if self._output.sidecars.headers is not None:
             check_headers_beside(run.records, unfit)
         if self._output.sidecars.keys is not None:
+            unfit.stage = Stage.KEY_CONVERTER
             for row in np.flatnonzero(run.key.nulls()).tolist():
                 unfit.add(row, *NULL_KEY)
         if unfit.found:
