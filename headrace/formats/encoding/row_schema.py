@@ -342,9 +342,21 @@ def _change(output: OutputSettings, opened: ColumnForm | None, new: ColumnForm |
         return NewObject()
     if not tells_versions(output) and replace(opened.schema, version=new.schema.version) == new.schema:
         return Same()
-    if pa.types.is_null(new.schema.arrow):
+    takes = not tells_versions(output) and _takes_required(opened.schema, new.schema)
+    if takes or pa.types.is_null(new.schema.arrow):
         return Projected()
     return _registered(output.schema_compatibility, opened.schema, new.schema)
+
+
+def _takes_required(opened: ColumnSchema, new: ColumnSchema) -> bool:
+    """Whether both are of one type, made by transforms, and the open one alone may be null.
+
+    As a `Cast` of a whole value keeps it: versions that differ in it alone would close an object in turn.
+    """
+    if opened.connect is None or new.connect is None or not (opened.is_made and new.is_made):
+        return False
+    is_wider = opened.connect.optional and not new.connect.optional and not pa.types.is_nested(new.arrow)
+    return is_wider and opened.arrow == new.arrow and opened.connect == new.connect.as_optional()
 
 
 def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:

@@ -121,3 +121,29 @@ def test_another_name_under_a_predicate_begins_an_object(compatibility: str) -> 
     found = _objects({**config, **step}, *records, marked=(1, 2))
 
     assert [[row["a"] for row in rows] for rows in found] == [[0], [1, 2], [3]]
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+def test_a_cast_value_that_may_be_null_has_one_that_may_not_next_to_it(form: str) -> None:
+    """Versions that differ in it alone closed an object in turn."""
+    older, newer = _record(_A), _record({**_A, "type": ["null", "int"], "default": None})
+    steps = _step("ExtractField", field="a")
+    steps |= {"transforms": "t,c", "transforms.c.type": f"{_KAFKA}Cast$Value", "transforms.c.spec": "string"}
+    more = {"output.fields": "key,value", "output.envelope": "true", "behavior.on.null.values": "write"}
+    values = [(newer, {"a": 0}), (older, {"a": 1}), (newer, {"a": None}), (older, {"a": 3})]
+
+    (rows,) = _objects({**_layout("headrace", form), **more, **steps}, *values)
+
+    assert [row["value"] for row in rows] == ["0", "1", None, "3"]
+
+
+def test_a_cast_value_that_may_not_be_null_has_no_place_for_one_that_may() -> None:
+    """Its object closes, once."""
+    older, newer = _record(_A), _record({**_A, "type": ["null", "int"], "default": None})
+    steps = _step("ExtractField", field="a")
+    steps |= {"transforms": "t,c", "transforms.c.type": f"{_KAFKA}Cast$Value", "transforms.c.spec": "string"}
+    values = [(older, {"a": 0}), (newer, {"a": 1}), (older, {"a": 2}), (newer, {"a": 3})]
+
+    found = _objects({**_layout("headrace"), **steps}, *values)
+
+    assert found == [["0"], ["1", "2", "3"]]
