@@ -37,7 +37,7 @@ from headrace.formats.converters.plain_converters import (
 )
 from headrace.formats.converters.typed_columns import RowFaults, Segment, runs
 from headrace.formats.encoding.connect_values import unwritable
-from headrace.formats.encoding.row_schema import ColumnForm, has_typed_envelope
+from headrace.formats.encoding.row_schema import ColumnForm, has_typed_envelope, joins_versions
 from headrace.formats.transforms.record_chain import NullRuns, RecordChain, put_together
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Column, KafkaRecords, Numbers, Stage
@@ -201,9 +201,8 @@ class RecordConverter:
             made = self._writable.of(made, noted)
             noted.sort(key=lambda fault: fault.offset)
         if self._members is not None:
-            self._members.note(
-                records.topic, [run.value for run in made], read=len(records), kept=sum(map(len, made))
-            )
+            written = [run.value for run in made]
+            self._members.note(records.topic, written, read=len(records), kept=sum(map(len, made)))
         return Conversion(runs=made, faults=tuple(noted), ignored=len(ignored))
 
     def _of_field(self, field: OutputField, data: Column, topic: str, faults: RowFaults) -> list[Segment]:
@@ -340,6 +339,7 @@ class TransformedRecords:
         self._chain = RecordChain(sink.transforms, clock)
         self._nulls = NullRuns(sink.transforms, joins=not has_typed_envelope(sink.output))
         self._output = sink.output
+        self._tells_versions = not joins_versions(sink.output)
         self._rows = LayoutRowsCheck(sink.output)
         self._writable = WritableRuns(sink.output, is_transformed=True)
         self._shape = None
@@ -364,7 +364,7 @@ class TransformedRecords:
             transformed = list(made.runs)
             if self._nulls.joins:
                 transformed = self._nulls.joined([self._held(each, faults) for each in transformed])
-            typed = map(self._nulls.typed, put_together(transformed))
+            typed = map(self._nulls.typed, put_together(transformed, tells_versions=self._tells_versions))
             kept = [held for each in typed if len(held := self._held(each, faults))]
             if self._output.null_values is NullValues.IGNORE:
                 ignored += sum(map(len, made.runs)) - sum(map(len, kept))
@@ -373,9 +373,8 @@ class TransformedRecords:
                 found += [one for one in (self._written(one, faults) for one in shaped) if len(one)]
         found = list(self._writable.of(found, faults))
         if self._members is not None:
-            self._members.note(
-                records.topic, [run.value for run in found], read=len(records), kept=sum(map(len, found))
-            )
+            written = [run.value for run in found]
+            self._members.note(records.topic, written, read=len(records), kept=sum(map(len, found)))
         faults.sort(key=lambda fault: fault.offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
 
@@ -398,6 +397,7 @@ class TransformedRecords:
         if self._output.sidecars.headers is not None:
             check_headers_beside(run.records, unfit)
         if self._output.sidecars.keys is not None:
+            unfit.stage = Stage.KEY_CONVERTER
             for row in np.flatnonzero(run.key.nulls()).tolist():
                 unfit.add(row, *NULL_KEY)
         if unfit.found:

@@ -68,7 +68,8 @@ class ColumnSchema:
     schema as JSON. `version` rises with the versions of one schema (the registry's id), None where nothing
     tells. `kind` is there where it was found in the values, every field of them nullable; a wider one may
     follow. `connect` is the schema as Kafka Connect's converter gives it to a sink, None where that gives
-    none, and where the schema refers to itself.
+    none, and where the schema refers to itself. `is_made` is true where a transform made it of the one that
+    has this version: no registry has judged it.
     """
 
     arrow: Any
@@ -76,6 +77,7 @@ class ColumnSchema:
     version: int | None = None
     kind: Any = field(default=None, compare=False)
     connect: ConnectSchema | None = None
+    is_made: bool = field(default=False, compare=False)
 
     @property
     def is_inferred(self) -> bool:

@@ -15,8 +15,13 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.connect.schema import schema_of_json
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, Form, InferredValues
-from headrace.formats.converters.inferred_column import inferred_column, single_values, values_within
-from headrace.formats.converters.json_inference import members, written
+from headrace.formats.converters.inferred_column import (
+    InferredColumn,
+    inferred_column,
+    single_values,
+    values_within,
+)
+from headrace.formats.converters.json_inference import TypesConflict, members, merged, written
 from headrace.formats.converters.plain_converters import segment
 from headrace.formats.converters.typed_columns import RowFaults, Segment, TypedColumn
 from headrace.formats.encoding.json_members import (
@@ -183,7 +188,7 @@ class JsonConverter:
                 some = rows[begin : begin + few]
                 found += self._of_any_names(column, some, topic, faults)
             else:
-                self._hints[topic] = values.array_type
+                self._hints[topic] = _lasting(hint, values)
                 found.append(Segment(some, values))
             begin, most = begin + len(some), 4 * len(some)
         return found
@@ -199,7 +204,7 @@ class JsonConverter:
             return []
         kind = values.array_type or (None if values.upper is None else written(values.upper))
         if kind is not None:
-            self._hints[topic] = kind
+            self._hints[topic] = _with_latest(pa.null() if hint is None else hint, kind)
         return [Segment(rows[places], values)]
 
     def _declared(self, column: Column, schemas: dict[int, bytes], faults: RowFaults) -> list[Segment]:
@@ -254,6 +259,29 @@ class JsonConverter:
                 self._known.clear()
             found = self._known[text] = PayloadSchema.of_text(text, keeps_nulls=self._keeps_nulls)
         return found
+
+
+# A hint of so few members costs little where values have none of them.
+_FEW_MEMBERS: Final = 32
+_MOST_MEMBERS: Final = 1_000
+
+
+def _lasting(hint: Any, values: InferredColumn) -> Any:
+    """The hint, which all of the values were within; their own type, where it has far more members.
+
+    Members that values rarely have are in it: each that is not has all of a table read one by one.
+    """
+    is_large = members(hint) > max(_FEW_MEMBERS, 4 * members(values.array_type))
+    return values.array_type if is_large and len(values) >= _FIRST_ROWS else hint
+
+
+def _with_latest(hint: Any, latest: Any) -> Any:
+    """A hint for values as before and for the latest; for these alone, where it would be too large."""
+    try:
+        both = written(merged(hint, latest))
+    except TypesConflict:
+        return latest
+    return latest if members(both) > _MOST_MEMBERS else both
 
 
 def _plain(column: Column, rows: Numbers) -> list[Segment]:

@@ -309,7 +309,7 @@ def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> Sc
     if opened.headers != new.headers:
         return NewObject()
     changes = [
-        _change(output.schema_compatibility, *parts)
+        _change(output, *parts)
         for parts in (
             (opened.key, new.key),
             (opened.value, new.value),
@@ -319,18 +319,44 @@ def next_schema(output: OutputSettings, opened: RowSchema, new: RowSchema) -> Sc
     return max(changes, key=lambda change: _RANK.index(type(change)))
 
 
-def _change(
-    compatibility: SchemaCompatibility, opened: ColumnForm | None, new: ColumnForm | None
-) -> SchemaChange:
+def tells_versions(output: OutputSettings) -> bool:
+    """Whether schemas that differ in their version alone are different ones.
+
+    As Confluent's sink compares them. Elsewhere transforms that make versions equal (`ReplaceField`) make
+    one schema of them, and no object closes.
+    """
+    return output.layout is LayoutName.CONFLUENT
+
+
+def joins_versions(output: OutputSettings) -> bool:
+    """Whether no version matters for which object a record comes into."""
+    return output.schema_compatibility is SchemaCompatibility.NONE and not tells_versions(output)
+
+
+def _change(output: OutputSettings, opened: ColumnForm | None, new: ColumnForm | None) -> SchemaChange:
     if opened == new:
         return Same()
     if opened is None or new is None or opened.schema is None or new.schema is None:
         return NewObject()
     if opened.schema.arrow is None or new.schema.arrow is None:
         return NewObject()
-    if pa.types.is_null(new.schema.arrow):
+    if not tells_versions(output) and replace(opened.schema, version=new.schema.version) == new.schema:
+        return Same()
+    takes = not tells_versions(output) and _takes_required(opened.schema, new.schema)
+    if takes or pa.types.is_null(new.schema.arrow):
         return Projected()
-    return _registered(compatibility, opened.schema, new.schema)
+    return _registered(output.schema_compatibility, opened.schema, new.schema)
+
+
+def _takes_required(opened: ColumnSchema, new: ColumnSchema) -> bool:
+    """Whether both are of one type, made by transforms, and the open one alone may be null.
+
+    As a `Cast` of a whole value keeps it: versions that differ in it alone would close an object in turn.
+    """
+    if opened.connect is None or new.connect is None or not (opened.is_made and new.is_made):
+        return False
+    is_wider = opened.connect.optional and not new.connect.optional and not pa.types.is_nested(new.arrow)
+    return is_wider and opened.arrow == new.arrow and opened.connect == new.connect.as_optional()
 
 
 def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: ColumnSchema) -> SchemaChange:
@@ -338,9 +364,13 @@ def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: C
 
     A version whose text was registered before, or imported, has a lower id than the one before it. So only
     FORWARD, which asks for it, projects a record to what has not all of its members; and what is wider than
-    the open object is the newer one, whatever its id.
+    the open object is the newer one, whatever its id. Of what transforms made, for some records only it may
+    be, a version promises nothing: what does not fit begins an object, and so does another name.
     """
     if compatibility is SchemaCompatibility.NONE or opened.version is None or new.version is None:
+        return NewObject()
+    is_made = opened.is_made or new.is_made
+    if is_made and _name_of(opened) != _name_of(new):
         return NewObject()
     is_newer = new.version > opened.version
     is_forward = compatibility is SchemaCompatibility.FORWARD
@@ -348,10 +378,14 @@ def _registered(compatibility: SchemaCompatibility, opened: ColumnSchema, new: C
         return NewObject()
     if fits(new.arrow, opened.arrow):
         return Projected() if is_forward or holds(new.arrow, opened.arrow) else NewObject()
-    if not is_forward and fits(opened.arrow, new.arrow) and holds(opened.arrow, new.arrow):
+    if is_made or (not is_forward and fits(opened.arrow, new.arrow) and holds(opened.arrow, new.arrow)):
         return NewObject()
     return Refused(
         "schema_incompatible",
         f"the schema with the id {new.version} cannot be read as the one with the id {opened.version} of the "
         f"open object, which schema.compatibility={compatibility.upper()} promises",
     )
+
+
+def _name_of(schema: ColumnSchema) -> str | None:
+    return None if schema.connect is None else schema.connect.name

@@ -52,17 +52,19 @@ from headrace.options.transforms import chain as smt
 # -- Records that transforms made different, put together again: in few runs, each in the order of offsets ---
 
 
-def put_together(runs: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
+def put_together(runs: Sequence[ConvertedRecords], *, tells_versions: bool = True) -> list[ConvertedRecords]:
     """The records of one run in runs of one topic, one key schema and one value schema.
 
-    Those of different topics come after each other: they go into different objects.
+    Those of different topics come after each other: they go into different objects. Without `tells_versions`
+    schemas that differ in their version alone are one.
     """
     filled = [run for run in runs if len(run)]
     if len(filled) < 2:  # noqa: PLR2004  # nothing to put together
         return filled
     kinds: dict[Hashable, list[ConvertedRecords]] = defaultdict(list)
     for run in filled:
-        kinds[run.records.topic, _kind(run.key), _kind(run.value)].append(run)
+        kind = (_kind(each, tells_versions=tells_versions) for each in (run.key, run.value))
+        kinds[run.records.topic, *kind].append(run)
     topics: dict[str, list[ConvertedRecords]] = defaultdict(list)
     for same in kinds.values():
         topics[same[0].records.topic].append(_joined(same))
@@ -85,13 +87,14 @@ def in_order(runs: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
     ]
 
 
-def _kind(column: ConvertedColumn) -> Hashable:
+def _kind(column: ConvertedColumn, *, tells_versions: bool) -> Hashable:
     if isinstance(column, PlainColumn):
         return column.form
     if isinstance(column, TypedColumn) and column.has_array and column.schema.arrow is not None:
         schema = column.schema
         # Connect's schema tells apart what Arrow and Avro may not: an inner name, or what may be null.
-        return str(schema.arrow), schema.avro, schema.version, schema.connect, column.shows_texts
+        version = schema.version if tells_versions else None
+        return str(schema.arrow), schema.avro, version, schema.connect, column.shows_texts
     # Nothing to put together by: it stays by itself.
     return id(column)
 

@@ -204,7 +204,7 @@ class StructObjects:
             record = {**record, "connect.version": changes["version"]}
         given = self._given
         if given is not None and "version" in changes:
-            given = replace(given, version=changes["version"])
+            given = replace(given, version=changes["version"], is_made=True)
         return StructObjects(self.fields, self._nulls, record, self._style, connect, given)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
@@ -274,7 +274,7 @@ def typed_column(
         array = array.combine_chunks()
     text = None if shape is None else avro_text(shape)
     avro = text or avro_schema(array.type)
-    schema = ColumnSchema(arrow=array.type, avro=avro, version=version, connect=connect)
+    schema = ColumnSchema(arrow=array.type, avro=avro, version=version, connect=connect, is_made=True)
     return TypedColumn(schema, array=array, style=style)
 
 

@@ -281,3 +281,36 @@ def test_records_of_hundreds_of_own_names_are_fetched_few_at_a_time() -> None:
     members_of.note(topic, [_column(values[:35])], read=35, kept=35)
 
     assert _sizes(members_of, 40, values) == [35, 5]
+
+
+def _is_table(converter: JsonConverter, values: list[dict[str, int]]) -> bool:
+    """Converts the values; whether they are one table, of which none was read by itself."""
+    faults = RowFaults()
+    found = converter.convert(column_of([json.dumps(each).encode() for each in values]), "t", faults)
+    assert not faults.found
+    assert np.array_equal(np.concatenate([each.rows for each in found]), np.arange(len(values)))
+    column = found[0].column
+    return len(found) == 1 and isinstance(column, InferredColumn) and column.array_type is not None
+
+
+def test_members_that_other_batches_have_not_are_remembered() -> None:
+    """Two kinds of values in turn, or rare members: no batch is read one by one but the first of its kind."""
+    converter = JsonConverter("value", JsonFormat.ISO, wants_columns=True)
+    one, other = [{"a": 1, "rare": 1}, *[{"a": 1}] * 299], [{"b": row} for row in range(300)]
+    for values in (one, other):
+        _is_table(converter, values)
+
+    assert all(_is_table(converter, values) for values in (one, other, one[1:], one))
+
+
+def test_many_members_that_no_value_has_any_longer_are_forgotten() -> None:
+    """Each would be a column of every table for good."""
+    converter, forgotten = JsonConverter("value", JsonFormat.ISO, wants_columns=True), [{"a": 1}] * 300
+    many = [{f"id_{number}": 1 for number in range(200)}] * 2
+    _is_table(converter, [*many, *many])
+    assert _is_table(converter, many)
+
+    _is_table(converter, forgotten)
+    _is_table(converter, forgotten)
+
+    assert not _is_table(converter, many)

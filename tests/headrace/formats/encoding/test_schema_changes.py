@@ -42,6 +42,8 @@ def _schema(kind: Any, version: int | None) -> RowSchema:
     ("compatibility", "opened", "new", "change"),
     [
         (_N, (_OLD, 1), (_OLD, 1), Same),
+        (_N, (_OLD, 1), (_OLD, 2), Same),
+        (_F, (_OLD, 2), (_OLD, 1), Same),
         (_N, (_OLD, 1), (_ADDED, 2), NewObject),
         (_N, (_ADDED, 2), (_OLD, 1), NewObject),
         (_B, (_OLD, 1), (_ADDED, 2), NewObject),

@@ -301,3 +301,17 @@ def test_a_fault_has_the_stage_that_it_is_of() -> None:
         Stage.VALUE_CONVERTER,
         Stage.KEY_CONVERTER,
     ]
+
+
+def test_a_null_key_is_refused_at_its_stage_with_transforms_too() -> None:
+    """Where each record has a row of its key; next to what others are refused for."""
+    sides = {"sidecars": "keys,headers", "output.format": "jsonl", "output.envelope": "false"}
+    options = {**SCHEMALESS, **chain(step("Cast$Value", spec="n:int32")), **sides, "output.fields": "value"}
+    records = kafka_records(
+        [(b'{"n":"1"}', None, (("h", b"1"),), 1), (b'{"n":"1"}', b'"k"', (), 1)],
+    )
+    found = sink_records(sink_of(options)).convert(records)
+    assert [(fault.reason, fault.stage) for fault in found.faults] == [
+        ("null_key", Stage.KEY_CONVERTER),
+        ("no_headers", Stage.VALUE_CONVERTER),
+    ]
