@@ -394,7 +394,9 @@ class SourceLeader:
     def _publish(self, running: _Running, slots: SlotStates) -> None:
         process, target = self._process, running.lifecycle.target
         process.metrics.set_target(target)
-        keys, failures = key_problems(self._settings, running.catalogue.unread_keys)
+        keys, failure = key_problems(self._settings, running.catalogue.unread_keys)
+        if failure != process.statistics.problems.get("keys"):
+            process.statistics.trouble("keys", failure)
         shown = build_snapshot(
             replace(process.snapshot_holder.snapshot, target=target),
             catalogue=running.catalogue,
@@ -407,8 +409,8 @@ class SourceLeader:
             buckets=self._settings.buckets,
             now=clock.now(),
         )
-        failures |= login_problem(self._settings.kafka)
-        shown = replace(shown, problems={**shown.problems, **keys}).with_problems(failures)
+        shown = replace(shown, problems={**shown.problems, **keys})
+        shown = shown.with_problems(login_problem(self._settings.kafka))
         shown = replace(shown, last_error=process.statistics.last_of(shown.problems))
         process.snapshot_holder.show(shown)
         self._problems.tell(shown.problems, ready=shown.ready)

@@ -282,11 +282,11 @@ def unread_problem(settings: Settings, unread: Unread | None) -> str | None:
     )
 
 
-def key_problems(settings: Settings, unread: Unread | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Problems of keys for `/status`, and those that leave it not ready, which are of restores alone."""
+def key_problems(settings: Settings, unread: Unread | None) -> tuple[dict[str, str], str | None]:
+    """Problems of keys for `/status`, and the sentence where that is a failure: of restores alone."""
     sentence = unread_problem(settings, unread)
     found = {} if sentence is None else {"keys": sentence}
-    return found, dict(found) if is_unread_restore(settings, unread) else {}
+    return found, sentence if is_unread_restore(settings, unread) else None
 
 
 def has_read_nothing(settings: Settings, unread: Unread | None) -> bool:

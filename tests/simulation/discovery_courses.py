@@ -442,6 +442,13 @@ def keys_of_which_none_is_read(course: Course) -> None:
     assert "directory.delim" in line["error"]
     assert not course.values()
 
+    course.start()
+    course.wait(lambda: "keys" in course.snapshot.problems, "a problem")
+    (trace,) = course.connector.port.condition().problems
+    assert "reads none of" in trace, "it is FAILED over REST and for a worker"
+    assert not course.snapshot.ready
+    course.stop()
+
     assert course.run_until_idle(directory__delim="_") == "exit 0"
 
 
@@ -460,6 +467,7 @@ def keys_that_the_template_does_not_take(course: Course) -> None:
     course.start()
     course.wait(lambda: "keys" in course.snapshot.problems, "a problem")
     assert course.snapshot.ready, "it is ready for keys that may come"
+    assert not course.connector.port.condition().problems, "and RUNNING"
 
 
 def replayed_as_often_as_asked(course: Course) -> None:
