@@ -47,7 +47,7 @@ _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
 # A topic that cannot serve waits for an operator.
-_REFUSED_SECONDS: Final = 10.0
+_REFUSED_SECONDS: Final = 3.0
 _END_SECONDS: Final = 3.0
 # After so long without what was written the topic is asked for its end: something else may be there.
 _OVERWRITTEN_SECONDS: Final = 1.0
