@@ -106,7 +106,7 @@ def test_where_two_layouts_would_write_the_key_the_rows_decide() -> None:
 
     assert values_of(decoded(config, both, enveloped_rows))
     for key, content in ((both, values_alone), ("t/0/0000000000000000007.json", of_lenses)):
-        with pytest.raises(InvalidObject, match=r"input\.layout says which") as raised:
+        with pytest.raises(InvalidObject, match=r"input\.layout(=lenses reads it| says which)") as raised:
             decoded(config, key, content)
         assert raised.value.reason == "layout_undecided"
 

@@ -92,7 +92,7 @@ def test_more_hanging_clients_than_places_do_not_hide_readiness(
         pytest.param(b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nabcde", 413, id="a GET with a body"),
         pytest.param(
             b"GET /health/ready HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n",
-            411,
+            413,
             id="chunks without end",
         ),
         pytest.param(b"GET /\x1b[31m\xff HTTP/1.1\r\n\r\n", 404, id="an escape sequence in the path"),
