@@ -17,21 +17,22 @@ from tests.simulation.network import Client
 
 # What the library's specifications of offsets hold, and show nowhere.
 _EARLIEST: Final = -2
+_CALL_SECONDS: Final = 10.0
+"""How long a call waits for brokers where its client does not say."""
 
 
 class SimulatedAdmin(Client):
     """`confluent_kafka.admin.AdminClient`."""
 
-    def _answered(self, answer: Callable[[], Any]) -> "Future[Any]":
-        return self._all_answered({None: answer})[None]
-
-    def _all_answered(self, answers: Mapping[Any, Callable[[], Any]]) -> "dict[Any, Future[Any]]":
+    def _all_answered(
+        self, answers: Mapping[Any, Callable[[], Any]], seconds: float = _CALL_SECONDS
+    ) -> "dict[Any, Future[Any]]":
         """One request, with an answer for each."""
         found: dict[Any, Future[Any]] = {one: Future() for one in answers}
         failure: KafkaException | None = None
         try:
             if answers:
-                self._network.call("admin", 10.0)
+                self._network.call("admin", seconds)
         except KafkaException as error:
             failure = error
         for one, answer in answers.items():
@@ -43,11 +44,17 @@ class SimulatedAdmin(Client):
                 found[one].set_exception(error)
         return found
 
-    def describe_cluster(self, **_: object) -> "Future[Any]":
+    def describe_cluster(self, *, request_timeout: float = _CALL_SECONDS) -> "Future[Any]":
         """See AdminClient."""
-        return self._answered(lambda: SimpleNamespace(cluster_id=self._broker.cluster_id))
 
-    def describe_topics(self, topics: Any, **_: object) -> dict[str, "Future[Any]"]:
+        def describe() -> Any:
+            return SimpleNamespace(cluster_id=self._broker.cluster_id)
+
+        return self._all_answered({None: describe}, request_timeout)[None]
+
+    def describe_topics(
+        self, topics: Any, *, request_timeout: float = _CALL_SECONDS, **_: object
+    ) -> dict[str, "Future[Any]"]:
         """See AdminClient."""
 
         def describe(name: str) -> Any:
@@ -65,9 +72,13 @@ class SimulatedAdmin(Client):
                 authorized_operations=may if name in self._broker.denied else [*may, AclOperation.WRITE],
             )
 
-        return self._all_answered({name: partial(describe, name) for name in topics.topic_names})
+        return self._all_answered(
+            {name: partial(describe, name) for name in topics.topic_names}, request_timeout
+        )
 
-    def describe_configs(self, resources: Sequence[Any], **_: object) -> dict[Any, "Future[Any]"]:
+    def describe_configs(
+        self, resources: Sequence[Any], *, request_timeout: float = _CALL_SECONDS
+    ) -> dict[Any, "Future[Any]"]:
         """See AdminClient."""
 
         def describe(name: str) -> Any:
@@ -82,18 +93,24 @@ class SimulatedAdmin(Client):
             }
             return {name: SimpleNamespace(name=name, value=value) for name, value in values.items()}
 
-        return self._all_answered({one: partial(describe, one.name) for one in resources})
+        return self._all_answered({one: partial(describe, one.name) for one in resources}, request_timeout)
 
-    def create_topics(self, topics: Sequence[Any], **_: object) -> dict[str, "Future[Any]"]:
+    def create_topics(
+        self, topics: Sequence[Any], *, request_timeout: float = _CALL_SECONDS
+    ) -> dict[str, "Future[Any]"]:
         """See AdminClient."""
 
         def create(new: Any) -> None:
             self._broker.create(new.topic, max(new.num_partitions, 1), dict(new.config or {}))
 
-        return self._all_answered({one.topic: partial(create, one) for one in topics})
+        return self._all_answered({one.topic: partial(create, one) for one in topics}, request_timeout)
 
     def list_offsets(
-        self, wanted: Mapping[TopicPartition, Any], *, isolation_level: IsolationLevel, **_: object
+        self,
+        wanted: Mapping[TopicPartition, Any],
+        *,
+        isolation_level: IsolationLevel,
+        request_timeout: float = _CALL_SECONDS,
     ) -> dict[Any, "Future[Any]"]:
         """See AdminClient."""
         is_stable = isolation_level is IsolationLevel.READ_COMMITTED
@@ -110,11 +127,13 @@ class SimulatedAdmin(Client):
             end = log.stable_end() if is_stable else log.end
             return SimpleNamespace(offset=log.begin if spec._value == _EARLIEST else end)
 
-        return self._all_answered({place: partial(ask, place, spec) for place, spec in wanted.items()})
+        return self._all_answered(
+            {place: partial(ask, place, spec) for place, spec in wanted.items()}, request_timeout
+        )
 
-    def list_groups(self, group: str | None = None, **_: object) -> list[Any]:
+    def list_groups(self, group: str | None = None, *, timeout: float = _CALL_SECONDS) -> list[Any]:
         """See AdminClient."""
-        self._network.call("groups", 10.0)
+        self._network.call("groups", timeout)
         if group is None or group not in self._broker.groups:
             return []
         found = self._broker.look(group)

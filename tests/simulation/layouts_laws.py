@@ -58,7 +58,10 @@ class Archive:
         self._records: dict[int, _Found] = {
             number: one for one in records if (number := number_of_given(one[1], self._options)) is not None
         }
-        self._places: dict[Place, Given] = dict(records)
+        self._places: dict[Place, list[Given]] = {}
+        """The records that had a place one after the other, as logs are cut off and topics made again."""
+        for place, given in records:
+            self._places.setdefault(place, []).append(given)
         # Of all lives of a topic: two of them have the same place.
         self._nulls = sorted((one for one in records if one[1].value is None), key=lambda one: one[0])
         apart = "sidecars.tombstones.directory"
@@ -198,8 +201,7 @@ class Archive:
         if look.number is not None:
             return self._records.get(look.number)
         if look.offset is not UNTOLD:
-            place = (name.topic, name.partition, int(look.offset))
-            return (place, self._places[place]) if place in self._places else None
+            return self._at((name.topic, name.partition, int(look.offset)), look)
         own = [at for at, (place, _) in enumerate(self._nulls) if place[:2] == (name.topic, name.partition)]
         # Objects are not read in the order of their offsets, where a date is in their names.
         own.sort(key=lambda at: not name.may_have(self._nulls[at][0][2]))
@@ -215,6 +217,19 @@ class Archive:
         self._placed.add(chosen)
         self._here.add(chosen)
         return self._nulls[chosen]
+
+    def _at(self, place: Place, look: Look) -> _Found | None:
+        """Of the records that had the place the newest that the row may be of; else the newest."""
+        given = self._places.get(place, [])[::-1]
+        fitting = [one for one in given if self._is_of(look, place, one)]
+        return next(((place, one) for one in [*fitting, *given]), None)
+
+    def _is_of(self, look: Look, place: Place, given: Given) -> bool:
+        return (
+            look.timestamp_ms in (UNTOLD, given.timestamp_ms)
+            and difference_in_value(look.value, place, given, self._options) is None
+            and difference_in_key(look.key, given, self._options) is None
+        )
 
     def _hold(self, name: Name, key: str, found: list[tuple[Look, _Found | None]]) -> None:
         """Rows and name of one object against the records."""

@@ -42,6 +42,7 @@ class Look(NamedTuple):
     value: Any
     key: Any = UNTOLD
     offset: Any = UNTOLD
+    timestamp_ms: Any = UNTOLD
 
     @property
     def is_anonymous(self) -> bool:
@@ -131,10 +132,11 @@ def _look(row: Any, options: Mapping[str, str]) -> Look:
             # A record is the row itself; what is none is its one field.
             row = row["value"] if isinstance(row, Mapping) and list(row) == ["value"] else row
         return _told(row, UNTOLD)
-    offset = row.get("offset", UNTOLD)
     if layout == "lenses":
-        offset = row["metadata"]["offset"] if "metadata" in row else UNTOLD
-    return _told(row.get("value"), row.get("key", UNTOLD), offset)
+        where = row.get("metadata", {})
+        found = _told(row.get("value"), row.get("key", UNTOLD), where.get("offset", UNTOLD))
+        return found._replace(timestamp_ms=where.get("timestamp", UNTOLD))
+    return _told(row.get("value"), row.get("key", UNTOLD), row.get("offset", UNTOLD))
 
 
 def _told(value: Any, key: Any, offset: Any = UNTOLD) -> Look:

@@ -1,10 +1,14 @@
 """What a process does while it waits: seldom anything, which is CPU in a run and in production."""
 
 import pytest
+from confluent_kafka import KafkaException
 
 from tests.simulation.apart import IDS_EXPIRED
+from tests.simulation.broker import Broker
+from tests.simulation.kafka_admin import SimulatedAdmin
 from tests.simulation.kafka_consumer import SimulatedConsumer
-from tests.simulation.network import SimulatedMessage
+from tests.simulation.kernel import Kernel
+from tests.simulation.network import Network, SimulatedMessage
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FIXED, LETTERS
 from tests.simulation.sink_run import run_sink
@@ -111,3 +115,20 @@ def test_a_dead_letter_topic_without_a_leader_holds_back_its_partition_until_it_
     assert (outcome.ending, len(outcome.rows)) == ("exit 0", 2)
     (line,) = (line for _, _, event, line in outcome.log if event == "partitions_held_back")
     assert f"The dead letter topic {LETTERS!r} takes nothing at the moment" in line["error"]
+
+
+def test_an_admin_client_waits_for_brokers_as_long_as_it_is_told() -> None:
+    """It waited for 10 s: a worker at its end, which asks for 3 s, moved its connectors 7 s late."""
+    now = Kernel(1)
+    network = Network(now, Broker(now), down_until=now.now + _AWAY_SECONDS)
+    failures: list[BaseException | None] = []
+    began = now.now
+
+    def body() -> None:
+        failures.append(SimulatedAdmin(network, {}).describe_cluster(request_timeout=3.0).exception())
+
+    now.spawn(now.process("one"), body, "main")
+    now.run(until=float("inf"))
+
+    assert [type(one) for one in failures] == [KafkaException]
+    assert now.now - began == pytest.approx(3.0, abs=0.1)

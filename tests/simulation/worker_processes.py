@@ -130,6 +130,12 @@ class WorkerInstance:
         return self.ending is not None or self.process.is_dead
 
     @property
+    def is_ending(self) -> bool:
+        """Whether it is about to end, and has others run its connectors meanwhile."""
+        failed = any(one.first is not None for one in self.process.held.get("collectors", ()))
+        return failed or self.jvm.is_dead or self.stop.asked.is_set()
+
+    @property
     def url(self) -> str:
         """Where it answers."""
         return f"http://{self.options['rest.listen']}"

@@ -445,7 +445,10 @@ class _WorkerCourse(Course):
         workers = [one.worker for one in self.alive if one.worker is not None]
         if len(workers) < len(self._workers_at):
             return ["a worker has not begun"]
-        # One whose JVM has ended stops by itself, and says so when its process is over.
+        # One whose JVM has ended, say, answers for some seconds, and its connectors move.
+        ending = [one.number for one in self._workers_at.values() if one.is_ending]
+        if ending:
+            return [f"workers {ending} are about to end"]
         silent = [number for number in self._workers_at if not _listens(number)]
         if silent:
             return [f"workers {silent} do not listen"]
