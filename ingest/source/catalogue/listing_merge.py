@@ -219,6 +219,8 @@ class UnreadKeys:
     def __init__(self) -> None:
         self.found: Unread | None = None
         """What the last full listing showed; None where one was read."""
+        self.was_read = False
+        """Whether one was read since a full listing showed none."""
         self._listing_id: int | None = None
         self._is_counting = False
         self._keys: Counter[ExclusionReason] = Counter()
@@ -233,7 +235,7 @@ class UnreadKeys:
 
     def read(self) -> None:
         """A key was read, now or before."""
-        self._is_counting, self.found = False, None
+        self._is_counting, self.found, self.was_read = False, None, True
 
     def left_out(self, reason: ExclusionReason, key: str) -> None:
         """A key was left out for this reason."""
@@ -251,6 +253,7 @@ class UnreadKeys:
         self.found = None
         if reason is not None:
             self.found = Unread(page.bucket, self._keys[reason], self._examples[reason], reason)
+            self.was_read = False
         return self.found is not None
 
 
@@ -278,3 +281,15 @@ class BucketListings:
 
     expiry: Expiry
     unread: UnreadKeys = field(default_factory=UnreadKeys)
+
+
+def unread_of(listings: Mapping[str, BucketListings], knows_keys: Callable[[str], bool]) -> Unread | None:
+    """What the first of the buckets has left out, where no key of any was read, now or before.
+
+    `knows_keys` is asked of a bucket that has yet to be listed.
+    """
+    unread = {bucket: one.unread for bucket, one in listings.items()}
+    first = next((one.found for one in unread.values() if one.found is not None), None)
+    if first is None or any(one.was_read for one in unread.values()):
+        return None
+    return None if any(knows_keys(bucket) for bucket, one in unread.items() if one.found is None) else first

@@ -223,6 +223,12 @@ _SOMETHING: Final = {
         "timestamp.timezone": "UTC",
         "format.output.fields.value.encoding": "none",
     },
+    "aiven by the clock": {
+        **_AIVEN,
+        "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}",
+        "file.name.timestamp.timezone": "Asia/Tokyo",
+        "rotate.schedule.ms": "86400000",
+    },
     "aiven avro": {**_AIVEN, "format.output.type": "avro", "avro.codec": "snappy"},
     "lenses by old names": {**_LENSES, "aws.region": "us-east-1"},
     "lenses source": {**_LENSES_SOURCE, f"{_EXTRACTOR}type": "hierarchical"},
