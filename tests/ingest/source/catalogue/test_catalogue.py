@@ -668,6 +668,19 @@ def test_of_several_buckets_one_that_reads_is_enough() -> None:
     assert desk.catalogue.unread_keys is None
 
 
+def test_of_several_buckets_one_whose_keys_the_baseline_leaves_out_may_read_well() -> None:
+    """As of a single one, and as `plan` has it: it is not known whether its keys are read."""
+    intake = ObjectFilter(route=route, baseline=Baseline(start_key="b"))
+    desk = Desk(buckets=("bucket", "other"), intake=intake)
+    other = S3Object(id=ObjectId("other", "a-0-0", "1"), size=10, last_modified_ms=NOW)
+    desk.observe(page(listed("c?")))
+    assert desk.catalogue.unread_keys is not None
+    desk.observe(page(other, bucket="other"))
+    assert desk.catalogue.unread_keys is None
+    desk.observe(page(bucket="other", listing_id=2))
+    assert desk.catalogue.unread_keys is not None
+
+
 def test_what_the_baseline_leaves_out_was_not_looked_at() -> None:
     """It may be read well: nothing is said of the few that came since."""
     intake = ObjectFilter(route=route, baseline=Baseline(start_key="b"))
