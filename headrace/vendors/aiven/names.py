@@ -183,18 +183,17 @@ def translate_names(given: Translation, extension: str, compression_suffix: str)
         _by_template(given, template)
     else:
         given.own(_TEMPLATE, _DEFAULT + extension)
+        given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
     if prefix is None:
         given.unused("timestamp.source", "timestamp.timezone", without="times in aws.s3.prefix")
     if prefix is not None or template is None or not template.has_time:
-        given.unused(
-            *_but_of_schedules(given, _TEMPLATE_TIMES),
-            without="times in file.name.template alone, without aws.s3.prefix",
-        )
+        names = _TEMPLATE_TIMES if prefix is not None else _but_of_schedules(given, _TEMPLATE_TIMES)
+        given.unused(*names, without="times in file.name.template alone, without aws.s3.prefix")
 
 
 def _but_of_schedules(given: Translation, names: Iterable[str]) -> list[str]:
     """Those that decide nothing without times in names; a zone is that of `rotate.schedule.ms`, too."""
-    is_scheduled = bool(given.own_given("rotate.schedule.ms"))
+    is_scheduled = given.own_given("rotate.schedule.ms") not in ("", "0")
     return [name for name in names if not (is_scheduled and name.endswith("timezone"))]
 
 
