@@ -33,6 +33,7 @@ from headrace.kafka.kafka_errors import (
     leaderless,
     topic_forbidden,
     translate,
+    without_answer,
 )
 from headrace.model.errors import AccessDenied, HeadraceError, TopicMissing, Unavailable
 
@@ -132,6 +133,21 @@ class KafkaAdmin:
             f"the configuration of topic {topic!r} could not be read",
         )
         return {name: entry.value for name, entry in entries.items()}
+
+    def topic_configurations(self, topics: Collection[str]) -> dict[str, dict[str, str] | HeadraceError]:
+        """The same of each of these topics, by one request; or why one is not told."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        futures = self._client.describe_configs(resources, request_timeout=self._timeout) if topics else {}
+        found: dict[str, dict[str, str] | HeadraceError] = {}
+        for resource, future in futures.items():
+            what = f"the configuration of topic {resource.name!r} could not be read"
+            try:
+                entries = self._await(future, self._timeout + 1, what)
+            except KafkaException as error:
+                found[resource.name] = self._translated(error, what)
+            else:
+                found[resource.name] = {name: entry.value for name, entry in entries.items()}
+        return found
 
     def create_topic(
         self,
@@ -421,30 +437,13 @@ class KafkaAdmin:
         self._connection.poll()  # a call that blocks has let nothing in
         return self._unanswered(what)
 
-    def _without_answer(self) -> str:
-        """What connections that were lost without an error mean.
-
-        librdkafka keeps a disconnect to itself, as an idle connection ends in the same way, and a time-out
-        too. Where it wants TLS, a peer without it is an error: only silence is left.
-        """
-        protocol = self._properties.get("security.protocol", "plaintext").upper()
-        if protocol.endswith("SSL"):
-            return (
-                "whatever listens there takes connections and does not answer. Check bootstrap.servers, the "
-                "network, and that the brokers are not overloaded or paused."
-            )
-        return (
-            "whatever listens there does not answer, or closes every connection. Check bootstrap.servers, "
-            f"that the brokers are not overloaded or paused, and that their listener is for {protocol} "
-            "(security.protocol), not for TLS."
-        )
-
     def _unanswered(self, what: str) -> HeadraceError:
         trouble = self._connection.trouble_since(self._asked_at)
         if trouble is not None:
             return translate(trouble, what=f"{what}: the brokers did not answer")
         if self._connection.is_alone:
-            return Unavailable(f"{what}: {self._without_answer()}")
+            protocol = self._properties.get("security.protocol", "plaintext").upper()
+            return Unavailable(f"{what}: {without_answer(protocol)}")
         return Unavailable(
             f"{what}: the brokers did not answer. Check bootstrap.servers and that they are up."
         )

@@ -257,3 +257,21 @@ def is_unanswered(error: KafkaException | KafkaError) -> bool:
     if inner.fatal() or inner.txn_requires_abort():
         return False
     return inner.retriable() or inner.code() == KafkaError._TIMED_OUT  # noqa: SLF001 - as above
+
+
+def without_answer(protocol: str) -> str:
+    """What connections that were lost without an error mean.
+
+    librdkafka keeps a disconnect to itself, as an idle connection ends in the same way, and a time-out
+    too. Where it wants TLS, a peer without it is an error: only silence is left.
+    """
+    if protocol.endswith("SSL"):
+        return (
+            "whatever listens there takes connections and does not answer. Check bootstrap.servers, the "
+            "network, and that the brokers are not overloaded or paused."
+        )
+    return (
+        "whatever listens there does not answer, or closes every connection. Check bootstrap.servers, "
+        f"that the brokers are not overloaded or paused, and that their listener is for {protocol} "
+        "(security.protocol), not for TLS."
+    )

@@ -290,6 +290,12 @@ def _what_is_wrong_with(raw: bytes) -> str:
     return f"The ledger holds a value that is not Headrace's: {raw[:200]!r}."
 
 
+def unsent(entry: LedgerEntry) -> tuple[PlacedTombstones, ...]:
+    """The tombstones between the rows of an object of which its position has not passed all."""
+    sent = sent_runs(entry)
+    return tuple(each for each, runs in zip(entry.tombstones, sent, strict=True) if runs != each.places)
+
+
 def sent_runs(entry: LedgerEntry) -> list[tuple[RowPlace, ...]]:
     """By tombstone object of the entry, the rows that its position has passed; in the decoder's order."""
     left = entry.position.tombstones if isinstance(entry.position, JoinedPosition) else 0

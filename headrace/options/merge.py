@@ -191,8 +191,8 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
             gathered.worker[name] = entry
 
 
-# A value that ends as a commented line of a shell does, and not one that begins with the sign.
-_COMMENT: Final = re.compile(r"\S\s+#")
+# One line that ends as a commented one of a shell does, and does not begin with the sign.
+_COMMENT: Final = re.compile(r"[^\n]*\S[ \t]+#[^\n]*")
 _FREE_TEXTS: Final = ("transforms.", "predicates.")
 
 
@@ -204,7 +204,7 @@ def unlikely(gathered: Gathered) -> Iterator[str]:
         taken = f"{entry.spelled} = {entry.shown!r} is taken as it is: "
         if is_unreplaced(entry.text):
             yield f"{taken}a variable of the environment is ${{env:NAME}}"
-        elif _COMMENT.search(entry.text) is not None and not entry.is_secret:
+        elif _COMMENT.fullmatch(entry.text.strip()) is not None and not entry.is_secret:
             yield f"{taken}a comment is a line of its own, and what follows the # belongs to the value"
     prefix = gathered.entries.get(PREFIX.name)
     if prefix is not None and prefix.text.strip().startswith("/"):

@@ -180,8 +180,13 @@ TEXT: Final = Form(kind="STRING", expected="a text that is not empty", parse=_an
 TRIMMED: Final = Form(kind="STRING", expected="a text that is not empty", parse=_trimmed_text)
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """Return the items of a comma-separated list, without blanks around them and without empty ones."""
+    return tuple(item.strip() for item in text.split(",") if item.strip())
+
+
 def _aliases(text: str) -> tuple[str, ...]:
-    found = tuple(item.strip() for item in text.split(",") if item.strip())
+    found = listed(text)
     if not all(re.fullmatch(r"[A-Za-z0-9_-]+", alias) for alias in found):
         raise FormError
     return found
@@ -326,18 +331,14 @@ BUCKETS: Final = Form(
 )
 
 
-def _globs(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",") if item.strip())
-
-
-GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=_globs, empty=True)
+GLOBS: Final = Form(kind="LIST", expected="a comma-separated list of globs", parse=listed, empty=True)
 
 
 def _beginnings(text: str) -> tuple[str, ...]:
     if not _SIGNS_OF_GLOBS.isdisjoint(text):
         # Read letter by letter they would leave out nothing.
         raise FormError("globs (*, ? and [) go into object.exclude")
-    return _globs(text)
+    return listed(text)
 
 
 _SIGNS_OF_GLOBS: Final = frozenset("*?[")
@@ -347,7 +348,7 @@ BEGINNINGS: Final = Form(
 
 
 def _manifests(text: str) -> tuple[str, ...]:
-    found = tuple(item.strip() for item in text.split(",") if item.strip())
+    found = listed(text)
     for url in found:
         bucket, _, key = url.removeprefix("s3://").partition("/")
         if not url.startswith("s3://") or not re.fullmatch(r"[A-Za-z0-9._-]{3,63}", bucket):

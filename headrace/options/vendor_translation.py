@@ -1,6 +1,7 @@
 """From a maker's options to ours: what a translation may read and write, and what comes of it."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -121,7 +122,10 @@ class Translation:
         return self._worker.get(option, default)
 
     def own_given(self, option: str) -> str:
-        """The text of an option of ours that is given next to theirs, and wins; empty where it is not."""
+        """The value of an option of ours that is given next to theirs, and wins; empty where it is not.
+
+        A reference that leads nowhere stays as it was written: it is a problem of that option.
+        """
         return self._ours.get(option, "")
 
     def worker_family(self, name: str) -> dict[str, str]:
@@ -225,7 +229,7 @@ def translate(
             given[name] = references.replaced(name, text)
         except ReferenceMissing as error:
             note_missing(problems, name, error)
-    translation = Translation(given, raw, worker, problems, others)
+    translation = Translation(given, raw, worker, problems, _followed(others, references))
     for name in raw:
         row = vendor.option(name)
         if row is not None and row.fate is Fate.REFUSED:
@@ -258,6 +262,15 @@ def translate(
             *_needless(lines),
         ),
     )
+
+
+def _followed(ours: Mapping[str, str], references: References) -> dict[str, str]:
+    """Options of ours with what their references lead to."""
+    found = dict(ours)
+    for name, text in ours.items():
+        with suppress(ReferenceMissing):
+            found[name] = references.replaced(name, text)
+    return found
 
 
 def _capped(others: dict[str, str]) -> dict[str, TranslatedLine]:

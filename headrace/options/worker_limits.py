@@ -10,17 +10,18 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final
 
 from headrace.options import client_names
 from headrace.options.given import Problem, SettingsError, canonical
+from headrace.options.value_types import listed
 
 _PROVIDERS: Final = "config.providers"
 _POLICY: Final = "connector.client.config.override.policy"
 _ALLOWLIST: Final = "connector.client.config.override.allowlist"
 _TOPICS: Final = "topic.creation.enable"
-LIMITS: Final = frozenset({_PROVIDERS, _POLICY, _ALLOWLIST, _TOPICS})
 # A name may have dots.
 _PROVIDER: Final = re.compile(
     r"config\.providers\.(.+)\.(class|param\.(?:allowed\.paths|allowlist\.pattern))"
@@ -49,6 +50,22 @@ _PRINCIPAL: Final = frozenset(
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.+)")
 _OF_CLIENTS: Final = frozenset({"bootstrap.servers", *client_names.TOP_LEVEL})
 TOPIC_CREATION: Final = "topic.creation."
+
+
+class Limit(Enum):
+    """Whom an option of a worker's file limits."""
+
+    ALL = "all"
+    """References: those of the worker's file as well, as in Connect."""
+    CONNECTORS = "connectors"
+
+
+LIMITS: Final = {
+    _PROVIDERS: Limit.ALL,
+    _POLICY: Limit.CONNECTORS,
+    _ALLOWLIST: Limit.CONNECTORS,
+    _TOPICS: Limit.CONNECTORS,
+}
 _OF_ANOTHER_CLUSTER: Final = (
     "remove it if these are brokers of the worker's cluster; on another one this connector's ledger is "
     "there, and all would be done again without it: permit bootstrap.servers with Allowlist"
@@ -146,14 +163,9 @@ def topics_warning(left_out: Sequence[str]) -> tuple[str, ...]:
     return (f"passed over, as the worker's file has {_TOPICS}=false: {names}; create the topics beforehand",)
 
 
-def is_limit(name: str) -> bool:
-    """Whether an option of a worker's file is read here."""
-    return name in LIMITS or is_of_references(name)
-
-
-def is_of_references(name: str) -> bool:
-    """Whether it limits references, which it does for the worker's file as well, as in Connect."""
-    return name == _PROVIDERS or _PROVIDER.fullmatch(name) is not None
+def limit_of(name: str) -> Limit | None:
+    """Return whom an option of a worker's file limits; None: it is not one that is read here."""
+    return Limit.ALL if _PROVIDER.fullmatch(name) is not None else LIMITS.get(name)
 
 
 def worker_limits(given: Mapping[str, str]) -> WorkerLimits:
@@ -192,18 +204,18 @@ def _limits_by_kind(given: Mapping[str, str]) -> dict[str, list[tuple[str, str]]
         found = _PROVIDER.fullmatch(option)
         if found is not None:
             providers[found[1]][found[2]] = text.strip()
-    listed: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    named: dict[str, list[tuple[str, str]]] = defaultdict(list)
     others: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    names = _listed(given.get(_PROVIDERS, ""))
+    names = listed(given.get(_PROVIDERS, ""))
     for name in dict.fromkeys([*names, *providers]):
         about = providers.get(name, {})
         kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else name
         if kind in _PARAMETERS:
             text = about.get(_PARAMETERS[kind], "")
             if name in names or text:
-                into = listed if name in names else others
+                into = named if name in names else others
                 into[kind].append((f"{_PROVIDERS}.{name}.{_PARAMETERS[kind]}", text))
-    return {**others, **listed}
+    return {**others, **named}
 
 
 def _paths(option: str, text: str) -> Iterator[PurePosixPath]:
@@ -239,7 +251,7 @@ def _clients(given: Mapping[str, str]) -> tuple[str, frozenset[str] | None]:
         case "principal":
             return named, _PRINCIPAL
         case "allowlist":
-            return named, frozenset(_listed(given.get(_ALLOWLIST, "")))
+            return named, frozenset(listed(given.get(_ALLOWLIST, "")))
     raise _refused(_POLICY, "expected All, None, Principal or Allowlist: no other class can be asked", text)
 
 
@@ -248,10 +260,6 @@ def _creates_topics(given: Mapping[str, str]) -> bool:
     if text.strip().lower() not in {"true", "false"}:
         raise _refused(_TOPICS, "expected true or false", text)
     return text.strip().lower() == "true"
-
-
-def _listed(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
 
 
 def _refused(option: str, message: str, text: str) -> SettingsError:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import typer
 
-from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit
@@ -34,6 +34,7 @@ from ingest.cli.configuration import read_settings
 from ingest.cli.progress_bar import progress
 from ingest.cli.query_commands import frames_options, frames_plan
 from ingest.source.catalogue import ExclusionReason, Unread
+from ingest.source.catalogue.ledger_view import Overlay
 from ingest.source.first_starts import awaited_inventories, baseline_of
 from ingest.source.object_selection import is_unread_restore, object_filters_of, unread_problem
 
@@ -213,6 +214,7 @@ def forecasts_of(
             if archive is not None:
                 archive.add(page.objects)
             report_progress(forecast.listed.objects, known)
+    forecast.was_read = forecast.was_read or _has_read(settings, cache)
     if archive is not None:
         # All decoders are loaded with it.
         from ingest.checks.probes.archive_samples import ArchiveSampler
@@ -302,10 +304,20 @@ def _unread(settings: Settings, forecast: Preview) -> Unread | None:
     reasons = (ExclusionReason.UNMATCHED, ExclusionReason.EXCLUDED)
     left_out = forecast.left_out
     reason = next((each for each in reasons if each in left_out), None)
-    if reason is None or forecast.shares or {"start_key", "existing", "moved"} & left_out.keys():
+    is_read = forecast.was_read or bool(forecast.shares)
+    if reason is None or is_read or {"start_key", "existing", "moved"} & left_out.keys():
         return None
     found = left_out[reason]
     return Unread(",".join(settings.buckets), found.objects, found.examples[0], reason)
+
+
+def _has_read(settings: Settings, cache: LedgerCache | None) -> bool:
+    """Whether objects of these buckets were read that may be there no more, as `post.action` deletes."""
+    if cache is None:
+        return False
+    ledger = Overlay(CacheLedgerView(cache))
+    places = (place.s3 for place in settings.by_place())
+    return any(True for place in places for _ in ledger.below(place.bucket, place.prefix))
 
 
 def _beside_ledger(

@@ -30,7 +30,7 @@ from headrace.options.configuration_text import (
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
-from headrace.options.worker_limits import LIMITS, is_limit, is_of_references, worker_limits
+from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
 
@@ -118,9 +118,7 @@ def read_worker(
         # A connector's configuration is a record of the worker's.
         options["producer.override.max.request.size"] = given[_LARGEST]
     # What the file forbids is forbidden to connectors: of its own it has the references alone limited.
-    of_frame = {
-        name: value for name, value in written.items() if is_of_references(name) or not is_limit(name)
-    }
+    of_frame = {name: value for name, value in written.items() if limit_of(name) is not Limit.CONNECTORS}
     frame = load(
         json.dumps(_FRAME | options | {"rest.listen": listen}),
         kind="json",
@@ -149,7 +147,9 @@ def read_worker(
         advertised_host=_advertised_host(given),
         advertised_port=_number(given, "rest.advertised.port", _PORT),
         text=_properties(written),
-        unlimited_text=_properties({name: value for name, value in written.items() if not is_limit(name)}),
+        unlimited_text=_properties(
+            {name: value for name, value in written.items() if limit_of(name) is None}
+        ),
         resolved=lambda option, text: references().replaced(option, text),
         warnings=warnings,
     )
@@ -287,7 +287,7 @@ def _is_known(name: str) -> bool:
     return (
         name in WORKER_OPTIONS
         or is_of_worker(name)
-        or is_limit(name)
+        or limit_of(name) is not None
         or name.startswith(("spark.", *CONVERTERS))
         or name == "offset.flush.interval.ms"
     )

@@ -1,6 +1,7 @@
 """Keys of Aiven's sink, by its two regimes and its template, and its names as templates of ours."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -182,10 +183,18 @@ def translate_names(given: Translation, extension: str, compression_suffix: str)
         _by_template(given, template)
     else:
         given.own(_TEMPLATE, _DEFAULT + extension)
+        given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
     if prefix is None:
         given.unused("timestamp.source", "timestamp.timezone", without="times in aws.s3.prefix")
     if prefix is not None or template is None or not template.has_time:
-        given.unused(*_TEMPLATE_TIMES, without="times in file.name.template alone, without aws.s3.prefix")
+        names = _TEMPLATE_TIMES if prefix is not None else _but_of_schedules(given, _TEMPLATE_TIMES)
+        given.unused(*names, without="times in file.name.template alone, without aws.s3.prefix")
+
+
+def _but_of_schedules(given: Translation, names: Iterable[str]) -> list[str]:
+    """Those that decide nothing without times in names; a zone is that of `rotate.schedule.ms`, too."""
+    is_scheduled = given.own_given("rotate.schedule.ms") not in ("", "0")
+    return [name for name in names if not (is_scheduled and name.endswith("timezone"))]
 
 
 def max_records(given: Translation) -> int:
@@ -291,7 +300,8 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
             "file.name.timestamp.source", "first" if source == "event" else source, by="timestamp.source"
         )
     else:
-        given.unused("timestamp.source", "timestamp.timezone", without=f"times in {prefix}")
+        names = _but_of_schedules(given, ("timestamp.source", "timestamp.timezone"))
+        given.unused(*names, without=f"times in {prefix}")
     given.rename("timestamp.timezone", "file.name.timestamp.timezone")
 
 

@@ -68,7 +68,7 @@ _S3: Final = (
     kept("s3.acl.canned", "`aws.s3.acl`"),
     changed("s3.wan.mode", "`aws.s3.endpoint=https://s3-accelerate.amazonaws.com` without path style"),
     changed("s3.compression.type", "`file.compression.type` of JSON and bytes"),
-    changed("s3.compression.level", "`file.compression.level`; -1 leaves it out"),
+    changed("s3.compression.level", "`file.compression.level`, of values; -1 leaves it out"),
     changed("json.decimal.format", "`json.decimal.format`"),
     changed("s3.part.retries", "`aws.s3.backoff.max.retries`, of every call"),
     changed("s3.retry.backoff.ms", "`aws.s3.backoff.delay.ms`, of every call"),
@@ -173,11 +173,13 @@ HEADER_FORMATS: Final = {name: spelled for name, spelled in FORMATS.items() if s
 
 STORAGES: Final = {"io.confluent.connect.s3.storage.S3Storage": "s3"}
 
-# The formats of objects of which these say something.
-_OF_FORMATS: Final = {
+# The formats of objects of which these say something: by the other connector's options, and by whichever.
+_CODECS: Final = {
     "avro.codec": ("avro",),
     "parquet.codec": ("parquet",),
     "s3.compression.type": ("jsonl", "bytes"),
+}
+_OF_FORMATS: Final = {
     "json.decimal.format": ("jsonl",),
     "format.bytearray.extension": ("bytes",),
     "format.bytearray.separator": ("bytes",),
@@ -185,12 +187,26 @@ _OF_FORMATS: Final = {
     "connect.meta.data": ("avro", "parquet"),
     "allow.optional.map.keys": ("avro", "parquet"),
 }
-_OUR_FORMATS: Final = ("output.format", "sidecars.keys.format", "sidecars.headers.format")
+_BY_CLASSES: Final = "format.class, keys.format.class or headers.format.class of"
+_SIDES: Final = frozenset({"keys", "headers"})
+_OUR_SIDES: Final = "avro"
 
 
-def note_unused_formats(given: Translation, written: set[str]) -> None:
-    """Say which options are given of formats in which no object is written."""
-    written |= {given.own_given(option).lower() for option in _OUR_FORMATS}
+def note_unused_formats(given: Translation, values: str, sides: Mapping[str, str]) -> None:
+    """Say which options are given of formats in which no object is written.
+
+    `values` is the format of these in the other connector, and `sides` has those of keys and headers that
+    it writes. Options of ours win over them; the compression is still the one that theirs say.
+    """
+    theirs = {values, *sides.values()}
+    for option, forms in _CODECS.items():
+        if theirs.isdisjoint(forms):
+            given.unused(option, without=f"{_BY_CLASSES} {' or '.join(forms)}")
+    written = {given.own_given("output.format").lower() or values}
+    own = {side.strip().lower() for side in given.own_given("sidecars").split(",")}
+    for side in _SIDES & (own if own != {""} else sides.keys()):
+        form = given.own_given(f"sidecars.{side}.format").lower()
+        written.add(form or sides.get(side, _OUR_SIDES))
     for option, forms in _OF_FORMATS.items():
         if written.isdisjoint(forms):
             given.unused(option, without=f"objects of {' or '.join(forms)}")

@@ -1,5 +1,6 @@
 """Confluent's S3 sink: its configuration in Headrace's own options."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -9,7 +10,7 @@ from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.vendor import Vendor
+from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import (
     CONFLUENT_OPTIONS,
@@ -286,6 +287,11 @@ _PARQUET_CODECS: Final = {
 }
 _TEXT_CODECS: Final = {"none": "none", "gzip": "gzip"}
 _FORMAT: Final = "format.class"
+_TEXTS: Final = frozenset({"jsonl", "bytes"})
+_LEVEL_OF_SIDES: Final = (
+    "objects of keys and headers are compressed by gzip's own level here: `file.compression.level` is of "
+    "values, which are not compressed so"
+)
 
 
 def translate_formats(given: Translation) -> None:
@@ -311,7 +317,9 @@ def translate_formats(given: Translation) -> None:
     given.own("output.bytes.extension", given.exact_text(extension, ".bin").strip(), by=extension)
     separator = given.exact_text("format.bytearray.separator", "\n")
     given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
-    note_unused_formats(given, {wanted, *_translate_sides(given)})
+    sides = _translate_sides(given)
+    _translate_level(given, wanted, sides)
+    note_unused_formats(given, wanted, sides)
 
 
 def _refuse_full_records(given: Translation) -> None:
@@ -341,14 +349,24 @@ def _translate_codecs(given: Translation, wanted: str) -> None:
     codecs = {"avro": (avro, "avro.codec"), "parquet": (parquet, "parquet.codec")}
     codec, option = codecs.get(wanted, (text, "s3.compression.type"))
     given.own("file.compression.type", codec, by=option)
-    level = given.integer("s3.compression.level", -1, low=-1, high=9)
-    if codec != "gzip" or wanted in codecs:
-        given.unused("s3.compression.level", without="s3.compression.type=gzip of JSON or bytes")
-    elif level >= 0:
-        given.own("file.compression.level", level, by="s3.compression.level")
 
 
-def _translate_sides(given: Translation) -> set[str]:
+def _translate_level(given: Translation, wanted: str, sides: Mapping[str, str]) -> None:
+    """Write how hard values are compressed, where they are JSON or bytes; of keys alone it is gzip's own."""
+    option = "s3.compression.level"
+    level = given.integer(option, -1, low=-1, high=9)
+    is_gzip = given.choice("s3.compression.type", _TEXT_CODECS, "none") == "gzip"
+    if is_gzip and wanted in _TEXTS:
+        if level >= 0:
+            given.own("file.compression.level", level, by=option)
+    elif is_gzip and not _TEXTS.isdisjoint(sides.values()):
+        if given.is_given(option):
+            given.note(option, Fate.NEEDLESS, _LEVEL_OF_SIDES)
+    else:
+        given.unused(option, without="s3.compression.type=gzip of JSON or bytes")
+
+
+def _translate_sides(given: Translation) -> dict[str, str]:
     """Write objects of keys and headers, and where tombstones go; the formats of these objects."""
     keys = given.flag("store.kafka.keys", default=False)
     headers = given.flag("store.kafka.headers", default=False)
@@ -362,7 +380,7 @@ def _translate_sides(given: Translation) -> set[str]:
     for side in known.keys() - found.keys():
         given.unused(f"{side}.format.class", without=f"store.kafka.{side}=true")
     _translate_tombstones(given, has_keys=keys)
-    return set(found.values())
+    return found
 
 
 def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:

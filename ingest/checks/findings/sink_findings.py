@@ -24,6 +24,11 @@ from ingest.checks.findings.finding import (
 _SHOWN: Final = 5
 
 
+def _first(told: Sequence[str], *, between: str = ", ", rest: str = "..") -> str:
+    """The first few of these, and `rest` where there are more."""
+    return between.join([*told[:_SHOWN], *([rest] if len(told) > _SHOWN else [])])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFacts:
     """One partition of a topic that the sink reads; `archived` is where reading would begin, if anywhere.
@@ -86,9 +91,8 @@ def _found_topics(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
         if pattern:
             yield warn("topic", f"no topic matches {pattern!r} yet.", "Create one, or correct topics.regex.")
         return
-    shown = ", ".join(list(found)[:_SHOWN]) + (", .." if len(found) > _SHOWN else "")
     partitions = counted(len(facts.partitions), "partition")
-    yield ok("topic", f"{counted(len(found), 'topic')} with {partitions} to read: {shown}")
+    yield ok("topic", f"{counted(len(found), 'topic')} with {partitions} to read: {_first(list(found))}")
 
 
 def _marks(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
@@ -144,12 +148,11 @@ def _outlived(settings: Settings, retention_ms: Mapping[str, int]) -> Iterator[F
     found = {topic: kept for topic, kept in retention_ms.items() if may_outlive(sink, topic, kept)}
     if not found:
         return
-    shown = ", ".join(f"{topic!r} ({span_text(kept)})" for topic, kept in list(found.items())[:_SHOWN])
-    more = ", .." if len(found) > _SHOWN else ""
+    shown = _first([f"{topic!r} ({span_text(kept)})" for topic, kept in found.items()])
     yield warn(
         "record retention",
         "an object may stay open for longer than Kafka keeps its records (retention.ms): a restart then "
-        f"finds them deleted, and they are lost. So it is with {shown}{more}.",
+        f"finds them deleted, and they are lost. So it is with {shown}.",
         "Set open.object.max.age.ms, or another rotate option of time, to less than half of retention.ms, "
         "or give the topic a longer retention.ms.",
     )
@@ -324,9 +327,9 @@ def takeover_findings(root: str, facts: Sequence[TakeoverFacts]) -> Iterator[Fin
     known = [each for each in facts if each.problem is None]
     if not known:
         return
-    shown = "; ".join(each.sentence for each in known[:_SHOWN])
-    rest = f"; and {len(known) - _SHOWN} more (headrace plan)" if len(known) > _SHOWN else ""
-    sentence = f"Lenses' locks under {root}: {shown}{rest}"
+    rest = f"and {len(known) - _SHOWN} more (headrace plan)"
+    shown = _first([each.sentence for each in known], between="; ", rest=rest)
+    sentence = f"Lenses' locks under {root}: {shown}"
     if any(each.dropped for each in known):
         yield warn(
             "takeover",

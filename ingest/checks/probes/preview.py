@@ -96,6 +96,8 @@ class Preview:
         self.listed = Amount()
         self.of_bucket = {bucket: Amount() for bucket in filters}
         """The same, of each bucket."""
+        self.was_read = False
+        """Whether the ledger has an object of these buckets, be it listed or gone."""
         self.refused: dict[str, HeadraceError] = {}
         """Why a bucket, of several, could not be listed to its end."""
         self.archived = Examples()
@@ -142,6 +144,7 @@ class Preview:
         return s3_object.id.key if len(self._filters) == 1 else f"{s3_object.id.bucket}/{s3_object.id.key}"
 
     def _add(self, s3_object: S3Object, entry: LedgerEntry | None) -> None:
+        self.was_read |= entry is not None
         # The baseline is for what nobody has begun, as in `run`.
         judge = self._filters[s3_object.id.bucket]
         route = (

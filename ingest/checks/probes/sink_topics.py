@@ -87,15 +87,14 @@ def _retention(settings: Settings, topics: Iterable[str]) -> Mapping[str, int]:
     asked = [topic for topic in topics if may_outlive(settings.sink, topic)]
     if not asked:
         return {}
-    found: dict[str, int] = {}
     try:
-        admin = KafkaAdmin(settings.kafka.client("admin"))
-        for topic in asked:
-            if (kept := retention_ms(admin.topic_configuration(topic))) is not None:
-                found[topic] = kept
+        found = KafkaAdmin(settings.kafka.client("admin")).topic_configurations(asked)
     except HeadraceError:
-        pass  # DescribeConfigs is a right of its own, which no sink needs
-    return found
+        return {}
+    # One that is refused is left out: DescribeConfigs is a right of its own, which no sink needs.
+    told = {topic: one for topic, one in found.items() if not isinstance(one, HeadraceError)}
+    kept = {topic: retention_ms(configuration) for topic, configuration in told.items()}
+    return {topic: span for topic, span in kept.items() if span is not None}
 
 
 def backlog_of(

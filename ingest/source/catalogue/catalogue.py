@@ -26,6 +26,7 @@ from ingest.source.catalogue.listing_merge import (
     ObjectFilter,
     Unread,
     compared_with_ledger,
+    unread_of,
 )
 from ingest.source.catalogue.object_commands import ObjectCommand, Replay
 from ingest.source.catalogue.object_state import ObjectStates
@@ -322,8 +323,8 @@ class Catalogue:
 
     @property
     def unread_keys(self) -> Unread | None:
-        """How many keys the last full listing showed, and one of them, where not one could be read."""
-        return next((one.unread.found for one in self._listings.values() if one.unread.found), None)
+        """How many keys the last full listing showed, and one of them, where no bucket's could be read."""
+        return unread_of(self._listings, self._knows_keys)
 
     def waiting_reasons(self) -> dict[str, int]:
         """What pending objects failed with last, by reason: what `--until-idle` waits for. Walks them all."""
@@ -442,8 +443,7 @@ class Catalogue:
 
     def _knows_keys(self, bucket: str) -> bool:
         """Whether the ledger has an object of the bucket below the prefix."""
-        known = self.states.ledger.below(bucket, self._filters[bucket].prefix)
-        return next(known, None) is not None
+        return any(True for _ in self.states.ledger.below(bucket, self._filters[bucket].prefix))
 
     def _judge_known(self, s3_object: S3Object) -> Route | ExclusionReason:
         """The baseline is for what was not begun."""

@@ -219,6 +219,10 @@ class UnreadKeys:
     def __init__(self) -> None:
         self.found: Unread | None = None
         """What the last full listing showed; None where one was read."""
+        self.was_read = False
+        """Whether one was read since a full listing showed none."""
+        self.is_unjudged = False
+        """Whether the last full listing showed keys that the baseline leaves out: they may be read well."""
         self._listing_id: int | None = None
         self._is_counting = False
         self._keys: Counter[ExclusionReason] = Counter()
@@ -228,12 +232,13 @@ class UnreadKeys:
         """A page is about to be merged."""
         if page.listing_id != self._listing_id:
             self._listing_id, self._is_counting = page.listing_id, page.is_full
+            self.is_unjudged = self.is_unjudged and not page.is_full
             self._keys.clear()
             self._examples.clear()
 
     def read(self) -> None:
         """A key was read, now or before."""
-        self._is_counting, self.found = False, None
+        self._is_counting, self.found, self.was_read = False, None, True
 
     def left_out(self, reason: ExclusionReason, key: str) -> None:
         """A key was left out for this reason."""
@@ -241,7 +246,7 @@ class UnreadKeys:
             self._examples.setdefault(reason, key)
             self._keys[reason] += 1
         elif reason not in _NEUTRAL:
-            self._is_counting = False  # the baseline leaves out keys without reading them
+            self._is_counting, self.is_unjudged = False, True  # the baseline does not read keys
 
     def end_page(self, page: ListingPage) -> bool:
         """Whether this ends a full listing that has shown unread keys only, which are in `found` then."""
@@ -251,6 +256,7 @@ class UnreadKeys:
         self.found = None
         if reason is not None:
             self.found = Unread(page.bucket, self._keys[reason], self._examples[reason], reason)
+            self.was_read = False
         return self.found is not None
 
 
@@ -278,3 +284,15 @@ class BucketListings:
 
     expiry: Expiry
     unread: UnreadKeys = field(default_factory=UnreadKeys)
+
+
+def unread_of(listings: Mapping[str, BucketListings], knows_keys: Callable[[str], bool]) -> Unread | None:
+    """What the first of the buckets has left out, where no key of any was read, now or before, or may be.
+
+    `knows_keys` is asked of a bucket that has yet to be listed.
+    """
+    unread = {bucket: one.unread for bucket, one in listings.items()}
+    first = next((one.found for one in unread.values() if one.found is not None), None)
+    if first is None or any(one.was_read or one.is_unjudged for one in unread.values()):
+        return None
+    return None if any(knows_keys(bucket) for bucket, one in unread.items() if one.found is None) else first

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
-from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
+from headrace.model.ledger_entry import LedgerEntry, SplitKey, State, unsent
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import Position
 from ingest.source.catalogue.effects import MARKED, LedgerWrite
@@ -85,10 +85,15 @@ class Replay:
             options=None,
             cuts=None,
             sides=(),
-            tombstones=(),
+            # Of which a reading without them has to know.
+            tombstones=() if entry.state is State.DONE and entry.reason != MARKED else unsent(entry),
             is_kept=False,
         )
         return _unsplit(s3_object, whole, splits)
+
+
+REPLAY: Final = Replay(selection=Selection())
+"""Of one object that has ended, and not as done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

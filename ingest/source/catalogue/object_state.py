@@ -24,7 +24,7 @@ from ingest.source.catalogue.effects import (
 from ingest.source.catalogue.expiry import Leaving
 from ingest.source.catalogue.ledger_view import KnownEntry, LedgerView, Overlay
 from ingest.source.catalogue.listing_merge import ExclusionReason, ListedKeys, ObjectFilter
-from ingest.source.catalogue.object_commands import ObjectCommand
+from ingest.source.catalogue.object_commands import REPLAY, ObjectCommand
 from ingest.source.catalogue.pending import (
     PendingObject,
     PendingTable,
@@ -185,6 +185,9 @@ class ObjectStates:
                 entry = entry_for(pending, end.state, now_ms=now.wall_ms, reason=end.reason, error=end.error)
                 action = self.post_action if end.is_owed and not pending.is_kept else None
                 self.propose(pending, replace(entry, action=action), effects)
+        for object_id in self.tombstones.owed.tick():
+            if object_id not in self.deferred:
+                self.apply_command(REPLAY, S3Object(id=object_id, size=0, last_modified_ms=0), now, effects)
         effects.searches += self.tombstones.searches()
 
     # What the ledger learns
@@ -396,6 +399,7 @@ class ObjectStates:
                 pending.is_kept = write.entry is not None and write.entry.is_kept
                 pending.is_replayed = write.entry is not None and write.entry.state is State.NEW
                 self.side_objects.decide_again(pending, now)
+                self.tombstones.decide_again(pending)
                 self.table.move(pending, Phase.WRITING)
                 for split in pending.splits:
                     split.phase = Phase.GONE

@@ -3,16 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
 
-from headrace.model.ledger_entry import LedgerEntry, State, is_owed, sent_runs
+from headrace.model.ledger_entry import LedgerEntry, State, is_owed, unsent
 from headrace.model.objects import ObjectId, PlacedTombstones, Route, RowPlace, S3Object, SideObject
 from headrace.options.choices import RestoreTombstones
 from ingest.source.catalogue.ledger_view import KnownEntry, Overlay
+from ingest.source.catalogue.owed_tombstones import ORDER_UNKNOWN, OwedTombstones
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, SideEnd
 from ingest.source.catalogue.side_objects import JOINED
-
-ORDER_UNKNOWN: Final = "tombstone_order_unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +92,7 @@ class Tombstones:
         self._mode = mode
         self._folders: dict[str, _Folder] = {}
         self._ends: list[SideEnd] = []
+        self.owed = OwedTombstones(table, ledger, route=route)
 
     def needs(self, known: KnownEntry) -> bool:
         """Whether the place of a tombstone that comes later is proven by this entry, however old it is.
@@ -145,7 +144,18 @@ class Tombstones:
         # Tombstones are written only while keys are.
         if is_ready and self._mode is RestoreTombstones.PROVEN and pending.sides:
             self._wait(pending, place.folder)
+        if is_ready and self._mode is RestoreTombstones.AFTER and pending.entry and pending.entry.tombstones:
+            self._ends += filter(None, [self.owed.admit(pending)])
         return True
+
+    def decide_again(self, pending: PendingObject) -> None:
+        """A command has set where the object begins: of a value object tombstones are searched once more."""
+        place = pending.route.archive
+        if place is not None and not place.is_tombstone:
+            pending.is_placed = False
+            if (folder := self._folders.get(place.folder)) is not None:
+                folder.values.discard(pending.object.id.key)
+                folder.held.pop(pending.object.id, None)
 
     def _wait(self, pending: PendingObject, folder_name: str) -> None:
         folder = self._folders.setdefault(folder_name, _Folder())
@@ -378,10 +388,7 @@ class Tombstones:
         entry = None if self._table.find(value.id) is not None else self._ledger.get(value.id)
         if entry is None or entry.state is not State.QUARANTINED:
             return False
-        return any(
-            sent != each.places and _is_merged(tombstones, (each,))
-            for each, sent in zip(entry.tombstones, sent_runs(entry), strict=True)
-        )
+        return _is_merged(tombstones, unsent(entry))
 
     @property
     def _again(self) -> str:

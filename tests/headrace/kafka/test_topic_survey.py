@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -217,12 +217,25 @@ def test_what_a_topic_without_a_leader_holds_is_not_guessed(
 class _Admin:
     """confluent-kafka's, where each topic has its own answer."""
 
+    asked: ClassVar[list[int]] = []
+
     def __init__(self, _: object) -> None:
         """Connects to nobody."""
 
     def poll(self, _: float) -> int:
         """Nothing happens."""
         return 0
+
+    def describe_configs(self, resources: list[Any], **_: object) -> "dict[Any, Future[Any]]":
+        """By resource; all are in one request."""
+        self.asked.append(len(resources))
+        answers: dict[Any, Future[Any]] = {resource: Future() for resource in resources}
+        for resource, future in answers.items():
+            if resource.name == "refused":
+                future.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+            else:
+                future.set_result({"retention.ms": SimpleNamespace(value=resource.name)})
+        return answers
 
     def describe_topics(self, *_: object, **__: object) -> "dict[str, Future[Any]]":
         """By name."""
@@ -245,3 +258,15 @@ def test_each_topic_is_described_for_itself(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(error, AccessDenied)
     assert str(error).startswith("topic 'refused' could not be described")
     assert found == {}
+
+
+def test_configurations_of_many_topics_are_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern may take thousands; what is refused of one says nothing of another."""
+    monkeypatch.setattr(kafka_clients.CLASSES, "admin", _Admin)
+    _Admin.asked.clear()
+    admin = KafkaAdmin({"bootstrap.servers": "nobody"})
+    found = admin.topic_configurations(["one", "refused", "two"])
+    assert isinstance(found.pop("refused"), AccessDenied)
+    assert found == {"one": {"retention.ms": "one"}, "two": {"retention.ms": "two"}}
+    assert admin.topic_configurations([]) == {}
+    assert _Admin.asked == [3]

@@ -5,6 +5,8 @@ import pytest
 
 from headrace.options import SettingsError
 from headrace.options.declarations import OPTIONS
+from headrace.options.given import Entry
+from headrace.options.merge import Gathered, unlikely
 from headrace.vendors.load import load
 from tests.headrace.options.loading import load_with, no_file, problems_with
 
@@ -816,3 +818,12 @@ def test_what_is_taken_as_it_is_and_was_hardly_meant_so(option: str, text: str, 
     """A warning, as it may be right."""
     keys = {"aws.access.key.id": "me", "aws.secret.access.key": "x"}
     assert load_with(keys | {option: text}).warnings == (f"{option} = {text!r} {warning}",)
+
+
+def test_a_comment_within_certificates_is_none_of_ours() -> None:
+    """Bundles have them, on lines of their own."""
+    bundle = "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n# Issuer: one # two"
+    option, gathered = "ssl.truststore.certificates", Gathered()
+    gathered.entries[option] = Entry(option=option, spelled=option, raw=bundle, text=bundle)
+
+    assert list(unlikely(gathered)) == []

@@ -118,6 +118,21 @@ _NOTHING: Final = {
             "format.bytearray.separator": ";",
         },
     ),
+    "confluent avro with keys": (
+        {
+            **_CONFLUENT,
+            **_AVRO,
+            "store.kafka.keys": "true",
+            "keys.format.class": f"{_FORMAT}json.JsonFormat",
+            "s3.compression.type": "gzip",
+        },
+        {"s3.compression.level": "9", "format.bytearray.separator": ";"},
+    ),
+    "confluent with our Avro": (
+        # Its compression is still that of JSON.
+        {**_CONFLUENT, "output.format": "avro"},
+        {"avro.codec": "snappy", "json.decimal.format": "NUMERIC"},
+    ),
     "confluent hourly": (
         {**_CONFLUENT, **_HOURLY},
         {
@@ -130,6 +145,14 @@ _NOTHING: Final = {
     "confluent source": (
         _GENERIC,
         {"file.delim": "_", "tombstone.encoded.partition": "x", "format.bytearray.separator": ";"},
+    ),
+    "aiven by prefix and the clock": (
+        {**_AIVEN, "aws.s3.prefix": "new/", "rotate.schedule.ms": "86400000"},
+        {"file.name.timestamp.timezone": "Europe/Berlin"},
+    ),
+    "aiven by no clock": (
+        {**_AIVEN, "rotate.schedule.ms": "0"},
+        {"file.name.timestamp.timezone": "Europe/Berlin"},
     ),
     "aiven": (
         _AIVEN,
@@ -209,6 +232,18 @@ _SOMETHING: Final = {
         "output.format": "jsonl",
         "json.decimal.format": "NUMERIC",
     },
+    "confluent with our format by a reference": {
+        **_CONFLUENT,
+        **_AVRO,
+        "output.format": "${env:FORMAT}",
+        "json.decimal.format": "NUMERIC",
+    },
+    "confluent with our keys": {
+        **_CONFLUENT,
+        "sidecars": "keys, headers",
+        "sidecars.headers.format": "jsonl",
+        "enhanced.avro.schema.support": "false",
+    },
     "confluent with our names": {
         **_CONFLUENT,
         "file.name.template": "{{topic}}/{{timestamp:unit=yyyy}}/{{partition}}-{{start_offset}}",
@@ -223,6 +258,17 @@ _SOMETHING: Final = {
         "timestamp.timezone": "UTC",
         "format.output.fields.value.encoding": "none",
     },
+    "aiven by the clock with its own names": {
+        **_AIVEN,
+        "file.name.timestamp.timezone": "Asia/Tokyo",
+        "rotate.schedule.ms": "86400000",
+    },
+    "aiven by the clock": {
+        **_AIVEN,
+        "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}",
+        "file.name.timestamp.timezone": "Asia/Tokyo",
+        "rotate.schedule.ms": "86400000",
+    },
     "aiven avro": {**_AIVEN, "format.output.type": "avro", "avro.codec": "snappy"},
     "lenses by old names": {**_LENSES, "aws.region": "us-east-1"},
     "lenses source": {**_LENSES_SOURCE, f"{_EXTRACTOR}type": "hierarchical"},
@@ -230,7 +276,8 @@ _SOMETHING: Final = {
 
 
 def _translated(configuration: Mapping[str, str]) -> tuple[Translated, tuple[str, ...]]:
-    settings = load(json.dumps(configuration), kind="json", environment={}, read_file=no_file)
+    environment = {"FORMAT": "jsonl"}
+    settings = load(json.dumps(configuration), kind="json", environment=environment, read_file=no_file)
     assert settings.translated is not None
     return settings.translated, settings.warnings
 
@@ -259,3 +306,17 @@ def test_a_line_that_decides_something_is_not(name: str) -> None:
     translated, _ = _translated(_SOMETHING[name])
 
     assert not _needless(translated)
+
+
+def test_a_level_of_keys_alone_is_not_said_to_be_of_no_effect_there() -> None:
+    """In the other connector it is that of all JSON and bytes."""
+    configuration, options = _NOTHING["confluent avro with keys"]
+    translated, _ = _translated({**configuration, **options})
+    (line,) = (line for line in translated.lines if line.option == "s3.compression.level")
+    assert "gzip's own level here" in line.note
+
+
+def test_the_zone_of_the_clock_is_taken_without_a_template() -> None:
+    """Objects close by it, whatever they are called."""
+    translated, _ = _translated(_SOMETHING["aiven by the clock with its own names"])
+    assert translated.options["file.name.timestamp.timezone"] == "Asia/Tokyo"

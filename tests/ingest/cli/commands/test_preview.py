@@ -1,11 +1,19 @@
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
-from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.kafka.cache_files import CacheDirectory, collect_rows
+from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.text_formatting import bytes_text
+from ingest.checks.probes.bucket_keys import AwsClients
 from ingest.checks.probes.preview import Preview
-from ingest.cli.plan import REASONS
+from ingest.cli.plan import REASONS, forecasts_of, shape_of
 from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
+from tests.ingest.checks.findings.configured import configured
 
 NOW_MS = 10_000_000
 
@@ -98,3 +106,44 @@ def test_of_several_buckets_each_is_counted_and_named() -> None:
         forecast.add([(seen, None)])
     assert {name: one.bytes for name, one in forecast.of_bucket.items()} == {"one": 3, "two": 4}
     assert forecast.left_out["unmatched"].examples == ["one/k", "two/k"]
+
+
+class _Bucket:
+    """One that lists a single key, which no template takes."""
+
+    def list_objects_v2(self, **_: object) -> dict[str, Any]:
+        """All of it."""
+        there = {
+            "Key": "in/stray",
+            "ETag": '"e"',
+            "Size": 1,
+            "LastModified": datetime(2026, 1, 1, tzinfo=UTC),
+        }
+        return {"Contents": [there], "IsTruncated": False}
+
+
+@pytest.mark.parametrize(
+    ("known", "is_read"),
+    [
+        pytest.param(("uploads", "in/orders-0-1"), True, id="read and deleted"),
+        pytest.param(("uploads", "in/stray"), True, id="read by another template"),
+        pytest.param(("uploads", "out/orders-0-1"), False, id="of another prefix"),
+        pytest.param(("else", "in/orders-0-1"), False, id="of another bucket"),
+        pytest.param(None, False, id="nothing"),
+    ],
+)
+def test_what_was_read_and_is_gone_was_read(known: tuple[str, str] | None, is_read: bool) -> None:
+    """`post.action` deletes it, and a stray key stays: `run` has no problem, and `plan` says none."""
+    settings = configured(
+        {"aws.s3.bucket.name": "uploads", "aws.s3.prefix": "in/", "topic": None}
+        | {"file.name.template": "{{topic}}-{{partition}}-{{start_offset}}"}
+    )
+    identity = LedgerIdentity(cluster_id="c", topic="t", topic_id="i")
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), identity) as cache:
+        if known is not None:
+            done = encode_entry(_entry(State.DONE))
+            cache.apply(collect_rows([(encode_key(ObjectId(*known, "e")), done)]), 1)
+        forecast, _ = forecasts_of(settings, AwsClients(s3=_Bucket(), sqs=None), cache)
+        problem = shape_of(settings, forecast, None, [], has_ledger=True)["problem"]
+
+    assert (problem is None) == is_read

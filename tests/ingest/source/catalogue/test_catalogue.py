@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
-from headrace.model.objects import Route
+from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Failure, Finished
 from ingest.source.catalogue import Baseline, Effects, ExclusionReason, LedgerWrite, ObjectFilter
 from ingest.source.notification import EventKind, ObjectEvent
@@ -648,6 +648,37 @@ def test_what_was_read_before_and_is_gone_was_read() -> None:
     ledger = FakeLedger()
     ledger.commit(object_id("gone"), LedgerEntry(state=State.DONE))
     assert _unread((("a?",), None, None), ledger=ledger) is None
+
+
+def test_of_several_buckets_one_that_reads_is_enough() -> None:
+    """What it has read may be gone by now, or be known from before a restart, its listing yet to come."""
+    other = ObjectId("other", "b-0-0", "1")
+    desk = Desk(buckets=("bucket", "other"))
+    desk.observe(page(listed("a?")))
+    assert desk.catalogue.unread_keys is not None
+    desk.observe(page(S3Object(id=other, size=10, last_modified_ms=NOW), bucket="other"))
+    assert desk.catalogue.unread_keys is None
+    desk.observe(page(bucket="other", listing_id=2))
+    assert desk.catalogue.unread_keys is None
+
+    ledger = FakeLedger()
+    ledger.commit(other, LedgerEntry(state=State.DONE))
+    desk = Desk(buckets=("bucket", "other"), ledger=ledger)
+    desk.observe(page(listed("a?")))
+    assert desk.catalogue.unread_keys is None
+
+
+def test_of_several_buckets_one_whose_keys_the_baseline_leaves_out_may_read_well() -> None:
+    """As of a single one, and as `plan` has it: it is not known whether its keys are read."""
+    intake = ObjectFilter(route=route, baseline=Baseline(start_key="b"))
+    desk = Desk(buckets=("bucket", "other"), intake=intake)
+    other = S3Object(id=ObjectId("other", "a-0-0", "1"), size=10, last_modified_ms=NOW)
+    desk.observe(page(listed("c?")))
+    assert desk.catalogue.unread_keys is not None
+    desk.observe(page(other, bucket="other"))
+    assert desk.catalogue.unread_keys is None
+    desk.observe(page(bucket="other", listing_id=2))
+    assert desk.catalogue.unread_keys is not None
 
 
 def test_what_the_baseline_leaves_out_was_not_looked_at() -> None:

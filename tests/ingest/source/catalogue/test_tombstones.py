@@ -1,108 +1,38 @@
 """Tombstones in objects of their own: who waits for what, what is merged, and what is held back."""
 
-from typing import Any, Final
-
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import RowPlace, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
-from headrace.options.choices import Ordering
 from ingest.source.catalogue.object_commands import Replay, Selection
-from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
-from ingest.source.object_selection import object_filter_of
-from ingest.source.planner import BatchLimits
-from tests.headrace.options.loading import load_with
-from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, page
+from ingest.source.catalogue.tombstones import TombstonePlaces
+from tests.ingest.source.catalogue.desk import event, listed, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
-
-_FOLDER: Final = "topics/t/"
-_OLD: Final = NOW - 1_000_000
-
-
-def _value(start: int, side: str = "") -> str:
-    return f"{_FOLDER}partition=0/t+0+{start:010}{side}.json"
-
-
-def _gone(start: int) -> str:
-    return f"{_FOLDER}tombstone/t+0+{start:010}.keys.json"
-
-
-def _desk(ledger: FakeLedger | None = None, mode: str = "proven", **options: Any) -> "_Desk":
-    loaded = load_with(
-        {
-            "topic": None,
-            "file.name.template": None,
-            "input.layout": "confluent",
-            "restore.tombstones": mode,
-            "restore.sidecars.wait.ms": "1000",
-        }
-    )
-    limits = BatchLimits(slots=2, ordering=Ordering.PARTITION)
-    return _Desk(
-        ledger=ledger, intake=object_filter_of(loaded), joining=loaded.joining, limits=limits, **options
-    )
-
-
-class _Desk(Desk):
-    """Gathers what was asked to be searched."""
-
-    searches: tuple[str, ...] = ()
-
-    def show(self, *keys: str, listing_id: int = 1) -> None:
-        """A listing of an old archive."""
-        self.observe(
-            page(*(listed(key, last_modified_ms=_OLD) for key in sorted(keys)), listing_id=listing_id)
-        )
-        self.turn()
-
-    def turn(self, after_ms: int = 0) -> None:
-        """One turn of the service's loop."""
-        self.searches += self.tick(after_ms).searches
-
-    def answer(self, *found: TombstonePlaces) -> None:
-        """The search is over."""
-        assert self.searches == (_FOLDER,)
-        self.searches = ()
-        self.catalogue.on_tombstones(FolderPlaces(folder=_FOLDER, tombstones=found))
-        self.turn()
-
-    def read(self) -> list[tuple[str, int, tuple[tuple[str, tuple[RowPlace, ...]], ...]]]:
-        """What a slot gets now, with what is merged; it ends at once."""
-        plan = self.plan()
-        found = []
-        for work in self.works[plan]:
-            merged = tuple((each.keys.key, each.places) for each in work.tombstones)
-            found.append((work.object.id.key, work.first_row, merged))
-            done = LedgerEntry(
-                state=State.DONE, records=3, sides=work.sides, tombstones=work.tombstones, size=10
-            )
-            self.commit(plan, work.object.id, done)
-        self.finish(plan)
-        self.turn()
-        return found
-
-    def reason(self, key: str) -> str | None:
-        """How the object ended."""
-        entry = self.entry(key)
-        return None if entry is None else entry.reason or entry.state.value
-
-
-def _places(
-    start: int, inserts: dict[str, tuple[RowPlace, ...]], *values: int, rows: int = 1, own_from: int = 1
-) -> TombstonePlaces:
-    return TombstonePlaces(
-        object=listed(_gone(start), last_modified_ms=_OLD),
-        headers=None,
-        rows=rows,
-        own_from=own_from,
-        inserts=inserts,
-        values=tuple(listed(_value(each), last_modified_ms=_OLD) for each in values),
-    )
-
-
-def _two(*starts: int) -> list[str]:
-    return [_value(start, side) for start in starts for side in ("", ".keys")]
+from tests.ingest.source.catalogue.tombstone_desk import (
+    FOLDER as _FOLDER,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    OLD as _OLD,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    TombstoneDesk as _Desk,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    placed as _places,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    tombstone_desk as _desk,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    tombstone_key as _gone,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    value_key as _value,
+)
+from tests.ingest.source.catalogue.tombstone_desk import (
+    values_with_keys as _two,
+)
 
 
 def test_a_tombstone_between_two_values_does_not_delete_the_live_key() -> None:
