@@ -2,11 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.aws.object_answers import headed_object
@@ -16,7 +15,6 @@ from headrace.model.errors import (
     ObjectError,
     ObjectForbidden,
     ObjectMissing,
-    SourceUnavailable,
 )
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import Settings, SqsSettings
@@ -30,7 +28,6 @@ from listeners.discovery_events import (
     HeadsWait,
     ListingFailed,
     Post,
-    answer_of_refusal,
     translated_errors,
 )
 from listeners.listing import Bucket, Lister
@@ -141,7 +138,7 @@ class HeadRequester:
 
     async def _asked(self, wanted: Mapping[str, Any], *, reads: bool) -> S3Object:
         bucket, key = wanted["Bucket"], wanted["Key"]
-        with _translated(wanted):
+        with translated_errors(ObjectId(bucket, key, "").url):
             if not reads:
                 head = await self._client.head_object(**wanted)
                 return headed_object(bucket, key, head, size=head["ContentLength"])
@@ -151,21 +148,6 @@ class HeadRequester:
                     await body.read()
                 # Else Range was not heeded, and the body is the whole object: it is left unread.
             return headed_object(bucket, key, head, size=_whole_size(head))
-
-
-@contextmanager
-def _translated(wanted: Mapping[str, Any]) -> Iterator[None]:
-    """As `translated_errors`; S3 answers 405 for a version alone, which is a delete marker then."""
-    url = ObjectId(wanted["Bucket"], wanted["Key"], "").url
-    try:
-        with translated_errors(url):
-            yield
-    except ObjectMissing as error:
-        _, status = answer_of_refusal(error)
-        if "VersionId" in wanted or status != HTTPStatus.METHOD_NOT_ALLOWED:
-            raise
-        why = "a proxy or store that does not allow the method has answered"
-        raise SourceUnavailable(f"{url} could not be read for now ({status}): {why}.") from error
 
 
 def _whole_size(answer: Mapping[str, Any]) -> int:

@@ -167,11 +167,14 @@ _BY_STATUS: Final[dict[int, AwsRefusal]] = {
 _ARCHIVED: Final = "InvalidObjectState"
 # These read an object, too, next to what they write.
 _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
+# Not S3's code, which is MethodNotAllowed, but what its answer is about.
+_MARKER: Final = "DeleteMarker"
 # Read before the tables above when one object was asked for.
 _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
     "NoSuchKey": _R.MISSING,
     "NoSuchVersion": _R.MISSING,
-    "MethodNotAllowed": _R.MISSING,  # the version is a delete marker
+    _MARKER: _R.MISSING,
+    "MethodNotAllowed": _R.UNAVAILABLE,  # not S3's for an object: a proxy's or store's, which may be mended
     "PreconditionFailed": _R.SUPERSEDED,
     "InvalidRange": _R.SUPERSEDED,  # shorter than announced, so another content
     _ARCHIVED: _R.ARCHIVED,
@@ -183,7 +186,7 @@ _OBJECT_BY_STATUS: Final[dict[int, AwsRefusal]] = {
     307: _R.UNAVAILABLE,
     403: _R.FORBIDDEN,
     404: _R.MISSING,
-    405: _R.MISSING,
+    405: _R.UNAVAILABLE,
     408: _R.UNAVAILABLE,
     409: _R.UNAVAILABLE,
     412: _R.SUPERSEDED,
@@ -252,6 +255,8 @@ _KEY_REMEDY: Final = (
     "copy it within S3, with its key and to S3's own encryption."
 )
 _NOT_WRITTEN: Final = "could not be written for now"
+_NOT_ALLOWED: Final = 405
+_NOT_ALLOWED_REMEDY: Final = "A proxy or store that does not allow the method has answered."
 # Whose answers have no document: S3 says no more than the status.
 _HEADS: Final = frozenset({"HeadBucket", "HeadObject"})
 _HEAD_REMEDY: Final = (
@@ -267,11 +272,23 @@ class _ClientError(Protocol):
     response: Any
 
 
+MARKER_HEADER: Final = "x-amz-delete-marker"
+
+
 def answer_of(error: _ClientError) -> tuple[str, int]:
     """The code (empty for none) and the status of a refusal."""
     response = error.response
-    code = str(response.get("Error", {}).get("Code", ""))
-    return code, int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+    code, about = str(response.get("Error", {}).get("Code", "")), response.get("ResponseMetadata", {})
+    status = int(about.get("HTTPStatusCode", 0))
+    return told_by_header(code, status, marker=about.get("HTTPHeaders", {}).get(MARKER_HEADER)), status
+
+
+def told_by_header(code: str, status: int, *, marker: str | None) -> str:
+    """The code; for the 405 of a version that is a delete marker (this header: `true`) one of its own.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/userguide/DeleteMarker.html
+    """
+    return _MARKER if status == _NOT_ALLOWED and marker == "true" else code
 
 
 def classify(code: str, status: int, operation: str) -> AwsRefusal:
@@ -348,6 +365,8 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
         remedy = _KEY_REMEDY
     elif kind is _R.UNREADABLE and may_be_about_credentials(code, status, operation):
         remedy = _HEAD_REMEDY
+    elif scope is _Scope.OBJECT and status == _NOT_ALLOWED and kind is _R.UNAVAILABLE:
+        remedy = _NOT_ALLOWED_REMEDY
     return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")
 
 

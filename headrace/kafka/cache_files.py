@@ -116,7 +116,7 @@ class CachedEntry(NamedTuple):
 
 
 class LastRead(NamedTuple):
-    """The last record, or marker, of the ledger that a cache has read: leader epoch, and offset after it."""
+    """The last record, or marker, of the ledger that was read: leader epoch, and offset after it."""
 
     epoch: int
     end: int

@@ -12,7 +12,13 @@ from confluent_kafka import TopicPartition
 
 from headrace.kafka import control_records
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.cache_files import CacheDirectory, collect_rows, find_cache_directory, found_identity
+from headrace.kafka.cache_files import (
+    CacheDirectory,
+    LastRead,
+    collect_rows,
+    find_cache_directory,
+    found_identity,
+)
 from headrace.kafka.control_records import Control, Owner, SlotCount, decode_control, encode_control
 from headrace.kafka.fencing import command_id, fence, parse_group_metadata, slot_id
 from headrace.kafka.kafka_clients import ClientProperties, require_brokers
@@ -150,9 +156,9 @@ class DriverLedger:
         return self._cache
 
     @property
-    def position(self) -> int:
-        """The offset below which all is in the cache."""
-        return self._reading().position
+    def last_read(self) -> LastRead:
+        """See `Follower.last_read`."""
+        return self._reading().last_read
 
     @property
     def slots(self) -> int:

@@ -41,6 +41,7 @@ _RECORDS_AT_ONCE: Final = 50_000
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
 _NOTE_SECONDS: Final = 60.0
 
+_NO_EPOCH: Final = -1
 _EOF: Final = KafkaError._PARTITION_EOF  # noqa: SLF001 - how the library names its local codes
 _OFFSET_GONE: Final = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001 - as above
 
@@ -114,6 +115,11 @@ class Follower:
         """The largest of: where reading began, the last record + 1, the last EOF."""
         with self._changed:
             return self._position
+
+    @property
+    def last_read(self) -> LastRead:
+        """What it has read up to, for `require_held`."""
+        return self._last_read or LastRead(_NO_EPOCH, self.position)
 
     def go_live(self) -> None:
         """Call `on_applied` with all that follows, in the follower's thread, once it is in the cache."""
@@ -214,12 +220,8 @@ class Follower:
 
     def _assign(self, consumer: Consumer) -> None:
         """Have it read from here on, and see before whether the ledger still has what was read."""
-        if self._last_read is None:
-            place = TopicPartition(self._topic, 0, self._position)
-        else:
-            # What lies between the two where the epoch of markers is not known is read again, and is markers.
-            place = TopicPartition(self._topic, 0, self._last_read.end, leader_epoch=self._last_read.epoch)
-        consumer.assign([place])
+        # What lies between the two where the epoch of markers is not known is read again, and is markers.
+        consumer.assign([_place_after(self._topic, self._last_read or LastRead(_NO_EPOCH, self._position))])
 
     def _step(self) -> None:
         """Wait for something, then take all that is there."""
@@ -276,7 +278,7 @@ class Follower:
         if last is not None:
             epoch = last.leader_epoch()
             end = int(last.offset() or 0) + 1
-            self._last_read = None if epoch is None or epoch < 0 else LastRead(epoch, end)
+            self._last_read = None if epoch is None or epoch <= _NO_EPOCH else LastRead(epoch, end)
         if is_end:
             self._pass_markers(position)
         return records, position, is_end
@@ -380,6 +382,39 @@ def read_uncommitted(
                 raise translate(error, what=f"the ledger topic {topic!r} cannot be read")
     finally:
         consumer.close()
+
+
+def require_held(properties: Properties, read: LastRead, *, topic: str, group: str, timeout: float) -> None:
+    """Return when the ledger still has what was read of it. Blocks.
+
+    The partition's leader is asked for what follows, and judges by epochs: what was lost and written again
+    since is not taken for it. LedgerCutOff; Unavailable without an answer for `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+    consumer = new_ledger_consumer(properties, group=group, isolation="read_uncommitted", is_patient=False)
+    try:
+        consumer.assign([_place_after(topic, read)])
+        while (left := deadline - time.monotonic()) > 0:
+            message = consumer.poll(left)
+            error = None if message is None else message.error()
+            if message is not None and (error is None or error.code() == _EOF):
+                return
+            if error is not None and error.code() == _OFFSET_GONE:
+                raise LedgerCutOff(
+                    f"The ledger topic {topic!r} does not have any more what was read of it up to offset "
+                    f"{read.end}."
+                )
+            if error is not None and not error.retriable():
+                raise translate(error, what=f"the ledger topic {topic!r} cannot be read")
+    finally:
+        consumer.close()
+    raise Unavailable(f"The ledger topic {topic!r} gave nothing at offset {read.end} for {timeout:.0f} s.")
+
+
+def _place_after(topic: str, read: LastRead) -> TopicPartition:
+    if read.epoch == _NO_EPOCH:
+        return TopicPartition(topic, 0, read.end)
+    return TopicPartition(topic, 0, read.end, leader_epoch=read.epoch)
 
 
 def _applied(raw_key: bytes, raw_value: bytes | None) -> Applied:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Final, Self
 
 from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
-from headrace.kafka.cache_files import find_cache_directory
+from headrace.kafka.cache_files import LastRead, find_cache_directory
 from headrace.kafka.kafka_clients import ClientProperties, client_properties
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache, open_cache
@@ -80,9 +80,9 @@ class LedgerReader:
             self._closing = undoing.pop_all()
 
     @property
-    def position(self) -> int:
-        """The offset below which all that is visible is in the cache."""
-        return self._follower.position
+    def last_read(self) -> LastRead:
+        """See `Follower.last_read`."""
+        return self._follower.last_read
 
     def has_seen(self, key: ControlKey) -> bool:
         """Whether a record (no tombstone) of this control key was committed since this reading is live."""

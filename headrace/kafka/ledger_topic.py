@@ -104,8 +104,8 @@ OF_WORKERS: Final = LedgerWords(
     called="configuration topic",
     lost=(
         "configurations of connectors are lost. What runs continues, and this worker begins, moves and ends "
-        "no connector any more. Bring the topic back; or restart all workers of the group, and create again "
-        "what is missing then."
+        "no connector any more. Save what GET /connectors?expand=info answers, restart all workers of the "
+        "group, and create again what is missing then."
     ),
     two_topics=(
         "Another worker of consumer group {group!r} keeps configurations in {other!r}, this one in "

@@ -23,7 +23,7 @@ from botocore.compat import HTTPHeaders
 from botocore.httpsession import get_cert_path
 
 from headrace.aws.aws_credentials import SigningCredentials
-from headrace.aws.aws_errors import AwsRefusal, classify, refusal
+from headrace.aws.aws_errors import MARKER_HEADER, AwsRefusal, classify, refusal, told_by_header
 from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, translate_s3, unreachable, verifying
 from headrace.s3.connections import LENGTH_DIGITS, Asked, Connections, Origin, Reply
 
@@ -397,4 +397,5 @@ def _code(reply: Reply, asked: GetRequest) -> str:
         raise unreachable(error, what=asked.what) from error
     finally:
         reply.close()
-    return "" if found is None else found[1].decode()
+    code = "" if found is None else found[1].decode()
+    return told_by_header(code, reply.status, marker=reply.header(MARKER_HEADER))

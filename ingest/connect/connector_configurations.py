@@ -15,11 +15,13 @@ from typing import Final
 import structlog
 
 from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.cache_files import LastRead
 from headrace.kafka.control_records import OWNER
 from headrace.kafka.driver_ledger import DriverLedger, prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.kafka_errors import LedgerCutOff
-from headrace.kafka.leadership import Leadership, Role
+from headrace.kafka.leadership import Leadership, Role, group_id
+from headrace.kafka.ledger_follower import require_held
 from headrace.kafka.ledger_reader import LedgerReader
 from headrace.kafka.ledger_topic import OF_WORKERS, LedgerIdentity, describe_ledger_topic, refuse_changed
 from headrace.model.errors import (
@@ -49,6 +51,8 @@ _CHECK_SECONDS: Final = 60.0
 # A topic that cannot serve waits for an operator.
 _REFUSED_SECONDS: Final = 3.0
 _END_SECONDS: Final = 3.0
+# Not every broker knows a topic at once that was just made.
+_SETTLING_SECONDS: Final = 10.0
 # After so long without what was written the topic is asked for its end: something else may be there.
 _OVERWRITTEN_SECONDS: Final = 1.0
 # How many keys of other programs are kept and logged.
@@ -67,19 +71,19 @@ Changes = Sequence[tuple[ControlKey, bytes | None]]
 class ConfigurationTopic:
     """Joins the workers' group in a thread of its own; everybody may read, who leads may write."""
 
-    def __init__(self, settings: WorkerSettings, stop: Stop) -> None:
-        self._settings = settings
+    def __init__(self, settings: WorkerSettings, stop: Stop, *, admin: type[KafkaAdmin] = KafkaAdmin) -> None:
+        self._settings, self._new_admin = settings, admin
         self._stop = stop
         self._clients = client_properties(settings.frame)
         self._lock = threading.RLock()
         self._led: DriverLedger | None = None
         self._failures: list[HeadraceError] = []
         self._reader: LedgerReader | None = None
-        # Which topic this worker has begun with, how far it has read it, and that what was read is not there.
-        # Another one, or less of it, would be read as if connectors had been deleted.
+        # Which topic this worker has begun with, and how far it has read it: another, or less of it, would
+        # be read as if connectors had been deleted.
         self._identity: LedgerIdentity | None = None
-        self._position = 0
-        self._lost: str | None = None
+        self._last_read: LastRead | None = None
+        self._settled_at = 0.0
         self._refused: tuple[float, str] | None = None
         self._problem: str | None = None
         self._retries = RetryLog(_log, "worker_lead_lost")
@@ -102,9 +106,12 @@ class ConfigurationTopic:
                 replication_factor=settings.replication_factor,
                 words=OF_WORKERS,
             )
-            self._identity, self._position, self._lost = found.identity, 0, None
+            self._identity, self._last_read = found.identity, None
             self.cluster_id = found.identity.cluster_id
+            self._settled_at = time.monotonic() + _SETTLING_SECONDS
             self._refuse_others_topic(self._read())
+        except TopicMissing as error:
+            raise _unreadable(error) from error  # tried again: it is there, or made then
         except InvalidLedger as error:
             raise InvalidConfiguration(
                 f"config.storage.topic = {settings.topic!r} cannot hold this group's configurations: {error} "
@@ -256,56 +263,52 @@ class ConfigurationTopic:
             raise RecordTooLarge(size=size, limit=limit, name=name)
 
     def _admin(self) -> KafkaAdmin:
-        return KafkaAdmin(self._clients.admin, timeout=_END_SECONDS)
+        return self._new_admin(self._clients.admin, timeout=_END_SECONDS)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
     def _noted(self, error: HeadraceError) -> HeadraceError:
-        """The error; where the topic has lost what was read of it that stays, however it is read again."""
-        return self._cut_off() if isinstance(error, LedgerCutOff) else error
-
-    def _cut_off(self) -> InvalidLedger:
-        self._lost = (
+        """The error, in words of the configuration topic."""
+        if not isinstance(error, LedgerCutOff):
+            return error
+        return InvalidLedger(
             f"The configuration topic {self._settings.topic!r} does not have any more what was read of it: "
             f"records were deleted from it, brokers have lost them, or it was made again: {OF_WORKERS.lost}"
         )
-        return InvalidLedger(self._lost)
 
     def _require_same_topic(self) -> None:
-        """InvalidLedger when the topic is not what this worker has read and decided by. Blocks."""
+        """InvalidLedger when the topic is not what this worker has read and decided by; Unavailable. Blocks.
+
+        Each time by what brokers say then. Not by the offset that they give as the end: one of them may give
+        a lower one for a moment, and a topic that was cut grows past what was read.
+        """
         if self._identity is None:
             return
-        known, admin = self._position_read(), self._admin()
+        settings = self._settings
         try:
-            now = describe_ledger_topic(admin, self._settings.topic, OF_WORKERS).identity
-            _, end = admin.ends(self._settings.topic)
-        except TopicMissing:
-            now, end = None, 0
+            now = describe_ledger_topic(self._admin(), settings.topic, OF_WORKERS).identity
+        except TopicMissing as error:
+            if time.monotonic() < self._settled_at:
+                raise Unavailable(f"{error} Brokers may not know yet that it was made.") from error
+            now = None
         refuse_changed(self._identity, now, OF_WORKERS)
-        if self._lost is not None:
-            raise InvalidLedger(self._lost)
-        if end < known:
-            raise self._cut_off()
+        read, group = self._read_so_far(), group_id(settings.name)
+        if read is not None:
+            try:
+                require_held(
+                    self._clients.consumer, read, topic=settings.topic, group=group, timeout=_CALL_SECONDS
+                )
+            except LedgerCutOff as error:
+                raise self._noted(error) from error
 
-    def _position_read(self) -> int:
+    def _read_so_far(self) -> LastRead | None:
         with self._lock:
-            if self._reader is not None:
-                self._position = max(self._position, self._reader.position)
-            return self._position
-
-    def _require_same_records(self, ledger: DriverLedger) -> None:
-        """InvalidLedger when the ledger, read whole, lacks what this worker has read of it; Unavailable."""
-        self._require_same_topic()
-        reader = self._reader
-        if reader is None:
-            return
-        try:
-            # Brokers that are asked for what follows judge by epochs whether it is of the same log.
-            is_read = reader.reads_to(ledger.position, _CALL_SECONDS)
-        except HeadraceError as error:
-            raise self._noted(error) from error
-        if not is_read:
-            raise Unavailable(f"config.storage.topic cannot be read to its end in {_CALL_SECONDS:.0f} s.")
+            found = [
+                self._last_read,
+                *(one.last_read for one in (self._reader, self._led) if one is not None),
+            ]
+            self._last_read = max((one for one in found if one is not None), key=_end_of, default=None)
+            return self._last_read
 
     def _read(self) -> LedgerReader:
         self._require_same_topic()
@@ -346,7 +349,7 @@ class ConfigurationTopic:
             )
 
     def _end_reading(self) -> None:
-        self._position_read()
+        self._read_so_far()
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -405,7 +408,7 @@ class ConfigurationTopic:
             )
             closing.callback(ledger.close)
             ledger.take_over(timeout=_CALL_SECONDS)
-            self._require_same_records(ledger)
+            self._require_same_topic()
             closing.callback(self._set_led, None)
             self._set_led(ledger)
             self._problem = None
@@ -430,7 +433,13 @@ class ConfigurationTopic:
 
     def _set_led(self, ledger: DriverLedger | None) -> None:
         with self._lock:
+            # What it has read back the reader may not have read yet.
+            self._read_so_far()
             self._led = ledger
+
+
+def _end_of(read: LastRead) -> int:
+    return read.end
 
 
 def _unreadable(error: HeadraceError) -> HeadraceError:

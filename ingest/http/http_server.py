@@ -22,7 +22,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import json_text, printable
 from headrace.process.threads import start_thread
 from ingest.http.other_sites import is_local, is_loopback
-from ingest.http.request_body import body_length, read_body
+from ingest.http.request_body import HeadLines, body_length, read_body
 
 _log = structlog.get_logger(__name__)
 
@@ -307,11 +307,24 @@ class _Handler(BaseHTTPRequestHandler):
     # Head and body leave together: in two pieces the second would wait for the first one's acknowledgement.
     wbufsize = -1
     disable_nagle_algorithm = True
+    raw_requestline: bytes  # the base class's
 
     def handle_one_request(self) -> None:
         """Give a connection that is kept the time of one request for the next one, then serve it."""
         self.server.end(self.request)
         super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Whether the head was read; one with a return within a line is refused, too."""
+        stream = self.rfile
+        self.rfile = head = HeadLines(self.raw_requestline, stream)
+        try:
+            is_parsed = super().parse_request()
+        finally:
+            self.rfile = stream
+        if is_parsed and head.is_ambiguous:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+        return is_parsed and not head.is_ambiguous
 
     def _serve(self) -> None:
         """Answer, or refuse what is no request of ours."""

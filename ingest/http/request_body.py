@@ -23,6 +23,27 @@ _BLANK: Final = " \t"
 _MOST_DIGITS: Final = 10
 
 
+class HeadLines(BufferedIOBase):
+    """The lines of a request's head, and whether one has a return that does not end it.
+
+    Python's parser ends lines and the head there, most servers do not: they may see other lengths, or none.
+    """
+
+    def __init__(self, first: bytes, stream: BufferedIOBase) -> None:
+        self._stream = stream
+        self.is_ambiguous = _has_return(first)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """The next line."""
+        line = self._stream.readline(size)
+        self.is_ambiguous |= _has_return(line)
+        return line
+
+
+def _has_return(line: bytes) -> bool:
+    return b"\r" in line.removesuffix(b"\r\n")
+
+
 def body_length(headers: Message, *, most: int, is_current: bool) -> int | HTTPStatus | None:
     """How many bytes follow the headers, None where they come in chunks, or why they are not read.
 

@@ -83,7 +83,7 @@ def test_every_connection_error_of_botocore_is_known() -> None:
     [
         pytest.param("404", 404, ObjectMissing, id="missing"),
         pytest.param("403", 403, ObjectForbidden, id="forbidden"),
-        pytest.param("405", 405, ObjectMissing, id="a delete marker's version"),
+        pytest.param("405", 405, SourceUnavailable, id="not S3's"),
         pytest.param("503", 503, SourceUnavailable, id="503"),
         pytest.param("ExpiredToken", 400, AccessDenied, id="expired"),
     ],

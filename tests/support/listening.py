@@ -181,11 +181,13 @@ class FakeQueue:
             raise error
 
 
-def service_error(code: str, status: int, operation: str = "Call") -> ClientError:
-    """What botocore raises for an answer of this code and status."""
+def service_error(
+    code: str, status: int, operation: str = "Call", *, headers: Mapping[str, str] = {}
+) -> ClientError:
+    """What botocore raises for an answer of this code, status and headers."""
     response: Any = {
         "Error": {"Code": code, "Message": "said so"},
-        "ResponseMetadata": {"HTTPStatusCode": status},
+        "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": headers},
     }
     return ClientError(response, operation)
 

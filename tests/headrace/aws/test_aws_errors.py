@@ -20,7 +20,8 @@ from headrace.model.errors import (
 TABLE: list[tuple[str, int, type[HeadraceError], type[HeadraceError]]] = [
     ("NoSuchKey", 404, ObjectMissing, ResourceMissing),
     ("NoSuchVersion", 404, ObjectMissing, ResourceMissing),
-    ("MethodNotAllowed", 405, ObjectMissing, AccessDenied),
+    ("DeleteMarker", 405, ObjectMissing, SourceUnavailable),
+    ("MethodNotAllowed", 405, SourceUnavailable, AccessDenied),
     ("PreconditionFailed", 412, ObjectSuperseded, SourceUnavailable),
     ("InvalidRange", 416, ObjectSuperseded, SourceUnavailable),
     ("InvalidObjectState", 403, ObjectArchived, AccessDenied),
@@ -68,7 +69,7 @@ TABLE: list[tuple[str, int, type[HeadraceError], type[HeadraceError]]] = [
     ("", 403, ObjectForbidden, AccessDenied),
     ("403", 403, ObjectForbidden, AccessDenied),
     ("404", 404, ObjectMissing, ResourceMissing),
-    ("405", 405, ObjectMissing, SourceUnavailable),
+    ("405", 405, SourceUnavailable, SourceUnavailable),
     ("412", 412, ObjectSuperseded, SourceUnavailable),
     ("503", 503, SourceUnavailable, SourceUnavailable),
     ("", 408, SourceUnavailable, SourceUnavailable),

@@ -22,6 +22,8 @@ from headrace.s3 import S3Calls
 from headrace.s3.client import translate_s3, translate_upload, unreachable
 from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, an_object, calls_by, chunked, error, said, settings
 
+# What S3 says of a version that is a delete marker.
+MARKED = "x-amz-delete-marker: true"
 BOMB = (
     b'<?xml version="1.0"?><!DOCTYPE Error [<!ENTITY a "NoSuchKey">'
     + b"".join(b'<!ENTITY a%d "%b">' % (n, b"&a%d;" % (n - 1) * 10) for n in range(1, 12))
@@ -100,7 +102,7 @@ def failure(calls: S3Calls) -> HeadraceError:
                 ("Unheard-of", 418),
             ]
         ),
-        *(said(b"", status=status) for status in (304, 400, 403, 404, 409, 412, 416, 429, 500, 503)),
+        *(said(b"", status=status) for status in (304, 400, 403, 404, 405, 409, 412, 416, 429, 500, 503)),
         said(b"<html><body>Bad gateway</body></html>", status=502),
         said(b"<html><Code>NoSuchKey</Code></html>", status=403),
         said(b"\xff\xfe\x00<Error", status=404),
@@ -108,6 +110,8 @@ def failure(calls: S3Calls) -> HeadraceError:
         said(b"<Error><Message>NoSuchKey</Message></Error>", status=403),
         said(b"<Error>\n  <Resource>/x</Resource>\n  <Code>NoSuchKey</Code>\n</Error>", status=403),
         chunked(b"<Error><Code>Expired", b"Token</Code></Error>", status=400),
+        error("MethodNotAllowed", 405, MARKED),
+        said(b"", MARKED, status=405),
     ],
     ids=lambda raw: raw.replace(b"\r\n", b" ").decode("latin-1")[9:90],
 )
@@ -152,6 +156,9 @@ def test_a_broken_answer_is_the_sources(both: Callable[..., list[HeadraceError]]
         (Say(said()[:30], "close"), SourceUnavailable),
         (Say(said().replace(b"\r\n\r\ncontent", b""), "close"), SourceUnavailable),
         (Say(said(b"<Error><Code></Code></Error>", status=404)), ObjectMissing),
+        (Say(error("MethodNotAllowed", 405, MARKED)), ObjectMissing),
+        (Say(error("MethodNotAllowed", 405)), SourceUnavailable),
+        (Say(said(b"", status=405)), SourceUnavailable),
         (Say(said(b'<Error xmlns="urn:s3"><Code>NoSuchKey</Code></Error>', status=403)), ObjectMissing),
     ],
     ids=str,

@@ -1,8 +1,10 @@
 """The configuration topic on a real broker, without a worker around it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -10,7 +12,7 @@ from structlog.testing import capture_logs
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
-from headrace.model.errors import InvalidConfiguration, InvalidLedger, Unavailable
+from headrace.model.errors import InvalidConfiguration, InvalidLedger, TopicMissing, Unavailable
 from headrace.model.ledger_entry import encode_key
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.connector_configurations import ConfigurationTopic
@@ -25,7 +27,15 @@ pytestmark = pytest.mark.parts
 
 
 @contextmanager
-def opened(bootstrap: str, folder: Path, topic: str, group: str, **more: str) -> Iterator[ConfigurationTopic]:
+def opened(
+    bootstrap: str,
+    folder: Path,
+    topic: str,
+    group: str,
+    admin: type[KafkaAdmin] = KafkaAdmin,
+    /,
+    **more: str,
+) -> Iterator[ConfigurationTopic]:
     """A configuration topic as one of the group's workers has it."""
     lines = {
         "bootstrap.servers": bootstrap,
@@ -36,7 +46,8 @@ def opened(bootstrap: str, folder: Path, topic: str, group: str, **more: str) ->
     } | {name.replace("__", "."): value for name, value in more.items()}
     text = "".join(f"{name}={value}\n" for name, value in lines.items())
     stop = Stop()
-    made = ConfigurationTopic(read_worker(text, is_json=False, environment={}, read_file=str), stop)
+    settings = read_worker(text, is_json=False, environment={}, read_file=str)
+    made = ConfigurationTopic(settings, stop, admin=admin)
     with ExitStack() as closing:
         closing.callback(made.close)
         closing.callback(stop.asked.set)
@@ -216,6 +227,11 @@ def until_lost(workers: Sequence[ConfigurationTopic], before: list[str], why: st
         assert "restart all workers" in str(one.problem)
 
 
+def refusals(logged: Sequence[MutableMapping[str, Any]]) -> list[MutableMapping[str, Any]]:
+    """What workers have logged of leads that the topic keeps them from."""
+    return [line for line in logged if line["event"] == "worker_lead_refused"]
+
+
 def test_a_topic_that_is_made_again_is_not_read_as_if_its_connectors_were_deleted(
     kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
 ) -> None:
@@ -233,7 +249,7 @@ def test_a_topic_that_is_made_again_is_not_read_as_if_its_connectors_were_delete
         with leading(kafka_bootstrap, tmp_path / "c", name, group) as new:
             assert names_in(new) == []
             until_lost((led, followed), ["x"], "was deleted and made again")
-    refused = [line["log_level"] for line in logged if line["event"] == "worker_lead_refused"]
+    refused = [line["log_level"] for line in refusals(logged)]
     assert set(refused) <= {"error", "debug"}
     # Each worker may first read that records are missing, and then why.
     assert 2 <= refused.count("error") <= 4
@@ -246,6 +262,7 @@ def test_a_topic_that_has_lost_its_end_is_not_read_as_if_connectors_were_deleted
     """It is the same topic, and the workers that have read more of it stay with what they have read."""
     broker, folder = own_broker(), tmp_path / "state"
     with (
+        capture_logs() as logged,
         leading(broker.bootstrap, folder / "a", "configs", "g") as led,
         opened(broker.bootstrap, folder / "b", "configs", "g") as followed,
     ):
@@ -255,12 +272,86 @@ def test_a_topic_that_has_lost_its_end_is_not_read_as_if_connectors_were_deleted
         until_sync(lambda: names_in(followed) == ["x", "y"], what="both connectors")
         broker.stop()
         (log,) = broker.folder.glob("**/configs-0/*.log")
+        kept = shutil.copytree(log.parent, tmp_path / "kept")
+        cut_off(log, cut)
+        broker.start()
+        until_lost((led, followed), ["x", "y"], "does not have any more what was read of it")
+        broker.stop()
+        shutil.rmtree(log.parent)
+        shutil.copytree(kept, log.parent)
+        broker.start()
+        until_sync(lambda: led.is_leading or followed.is_leading, seconds=120, what="the same records again")
+        for one in (led, followed):
+            until_sync(lambda one=one: names_in(one) == ["x", "y"], what="them read")  # type: ignore[misc]
+        broker.stop()
         cut_off(log, cut)
         broker.start()
         until_lost((led, followed), ["x", "y"], "does not have any more what was read of it")
         with leading(broker.bootstrap, folder / "c", "configs", "g") as new:
             assert names_in(new) == ["x"]
+            # It grows past what they have read, and they look at it again.
+            for name in "zwvu":
+                write_connector(new, name)
+            tried = len(refusals(logged))
+            until_sync(lambda: len(refusals(logged)) > tried + 6, what="more tries of both")
             until_lost((led, followed), ["x", "y"], "does not have any more what was read of it")
+
+
+class _Lagging(KafkaAdmin):
+    """Asks a broker that does not know yet, at its first question, what the controller has just made."""
+
+    left = 1
+
+    def partition_count(self, topic: str) -> int:
+        """See `KafkaAdmin.partition_count`."""
+        if _Lagging.left:
+            _Lagging.left -= 1
+            raise TopicMissing(f"the topic {topic!r} is missing", topic=topic)
+        return super().partition_count(topic)
+
+
+def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again(
+    kafka_bootstrap: str, tmp_path: Path
+) -> None:
+    """No configurations are lost by it: the first start is tried again, and does not end the worker."""
+    lines = (
+        f"bootstrap.servers={kafka_bootstrap}\ngroup.id={unique('group')}\n"
+        f"config.storage.replication.factor=1\nstate.dir={tmp_path}"
+    )
+    settings, stop = read_worker(lines, is_json=False, environment={}, read_file=str), Stop()
+    made = ConfigurationTopic(settings, stop, admin=_Lagging)
+    with ExitStack() as closing:
+        closing.callback(delete_topic, settings.topic, bootstrap=kafka_bootstrap)
+        closing.callback(made.close)
+        closing.callback(stop.asked.set)
+        with pytest.raises(Unavailable, match="may not know yet that it was made"):
+            made.open()
+        made.open()
+        until_sync(lambda: made.is_leading, seconds=60, what="the lead")
+
+
+class _Short(KafkaAdmin):
+    """Asks a broker that gives a lower offset as the end than there is."""
+
+    def ends(self, topic: str) -> tuple[int, int]:
+        """See `KafkaAdmin.ends`."""
+        low, _ = super().ends(topic)
+        return low, low
+
+
+def test_a_lower_end_that_a_broker_gives_is_not_believed(
+    kafka_bootstrap: str, topic: TopicFactory, tmp_path: Path
+) -> None:
+    """Who has read more of the topic leads over it, and has what was there."""
+    name, group = topic("configs", config={"cleanup.policy": "compact"}), unique("group")
+    with leading(kafka_bootstrap, tmp_path / "a", name, group) as before:
+        write_connector(before, "x")
+    with opened(kafka_bootstrap, tmp_path / "b", name, group, _Short) as after:
+        until_sync(
+            lambda: after.is_leading or "restart all" in str(after.problem), seconds=60, what="the lead"
+        )
+        assert after.problem is None
+        assert names_in(after) == ["x"]
 
 
 def test_a_topic_that_deletes_with_time_is_refused_in_its_own_words(

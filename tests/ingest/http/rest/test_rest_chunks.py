@@ -16,7 +16,15 @@ from ingest.http.rest.server import rest_server
 from tests.ingest.http.rest.raw import connected
 
 HEAD = b"PUT /connectors/x/config HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+LAST = b"0\r\n\r\n"
+
+
+def headed(*lines: bytes) -> bytes:
+    """The head of a request that has these headers, too."""
+    return HEAD + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+
+
+CHUNKED = headed(b"Transfer-Encoding: chunked")
 
 
 class Asked:
@@ -70,23 +78,20 @@ def test_a_body_in_chunks_is_read_and_the_connection_stays(
 @pytest.mark.parametrize(
     ("raw", "status"),
     [
-        pytest.param(
-            HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400, id="both"
-        ),
-        pytest.param(HEAD + b"Content-Length: 0\r\nTransfer-Encoding: x\r\n\r\n", 400, id="both, unknown"),
-        pytest.param(HEAD + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 411, id="twice in one"),
-        pytest.param(
-            HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            411,
-            id="twice",
-        ),
-        pytest.param(HEAD + b"Transfer-Encoding: identity\r\n\r\n", 411, id="identity"),
-        pytest.param(HEAD + b"Transfer-Encoding:\r\n\r\n", 411, id="none"),
-        pytest.param(HEAD + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n", 411, id="a tab of its own"),
-        pytest.param(HEAD + b"Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", 411, id="folded"),
-        pytest.param(HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400, id="a blank in the name"),
-        pytest.param(HEAD + b"A B: c\r\nContent-Length: 2\r\n\r\n{}", 400, id="no header"),
-        pytest.param(CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n", 400, id="HTTP/1.0"),
+        pytest.param(headed(b"Transfer-Encoding: chunked", b"Content-Length: 5") + LAST, 400, id="both"),
+        pytest.param(headed(b"Content-Length: 0", b"Transfer-Encoding: x"), 400, id="both, unknown"),
+        pytest.param(headed(b"Transfer-Encoding: chunked, chunked") + LAST, 411, id="twice in one"),
+        pytest.param(headed(*[b"Transfer-Encoding: chunked"] * 2) + LAST, 411, id="twice"),
+        pytest.param(headed(b"Transfer-Encoding: identity"), 411, id="identity"),
+        pytest.param(headed(b"Transfer-Encoding:"), 411, id="none"),
+        pytest.param(headed(b"Transfer-Encoding: \x0bchunked") + LAST, 411, id="a tab of its own"),
+        pytest.param(headed(b"Transfer-Encoding:", b" chunked") + LAST, 411, id="folded"),
+        pytest.param(headed(b"Transfer-Encoding : chunked") + LAST, 400, id="a blank in the name"),
+        pytest.param(headed(b"A: b\r", b"Content-Length: 2") + b"{}", 400, id="a return ends the head"),
+        pytest.param(headed(b"A: b\rTransfer-Encoding: chunked") + LAST, 400, id="a return ends a line"),
+        pytest.param(CHUNKED.replace(b" HTTP", b"\rHTTP") + LAST, 400, id="a return in the first line"),
+        pytest.param(headed(b"A B: c", b"Content-Length: 2") + b"{}", 400, id="no header"),
+        pytest.param(CHUNKED.replace(b"1.1", b"1.0") + LAST, 400, id="HTTP/1.0"),
         pytest.param(CHUNKED + b"-1\r\n\r\n", 400, id="negative"),
         pytest.param(CHUNKED + b"+2\r\n{}\r\n0\r\n\r\n", 400, id="a sign"),
         pytest.param(CHUNKED + b"0x2\r\n{}\r\n0\r\n\r\n", 400, id="a prefix"),
