@@ -46,7 +46,7 @@ _CLIENT_SECONDS: Final = 250.0
 _SETTLED_SECONDS: Final = 200.0
 _LOOK_SECONDS: Final = 0.5
 _GIVES_UP_SECONDS: Final = 20.0
-"""So long after its session a worker that is cut off may still stop its connectors."""
+"""So long after a session, in which others can take them, connectors of a worker that is cut off may wait."""
 _DONE_SECONDS: Final = 240.0
 _LINGER_SECONDS: Final = 3.0
 _QUIET_SECONDS: Final = 2.0
@@ -234,21 +234,30 @@ class _WorkerCourse(Course):
         """Others run what it ran, once they have been able to take it for some time."""
         kernel = self.made.kernel
         session = int(self.options.get("session.timeout.ms", "10000")) / 1000
-        deadline = cut.process.cut_from + session + _GIVES_UP_SECONDS
-        others: list[Worker | None] = []
-        while kernel.now < deadline:
+        since, able = kernel.now, self._able_to_take(cut)
+        while not able or kernel.now < since + session + _GIVES_UP_SECONDS:
             kernel.sleep(_LOOK_SECONDS)
-            others = [one.worker for one in self.alive if one is not cut and self._is_reached(one)]
-            if cut.is_over or not self._is_cut_alone(cut) or None in others:
+            if cut.is_over or not self._is_cut_alone(cut):
                 return
-        leads = [one for one in others if one is not None and one._topic.is_leading]
-        taken = {name for one in others if one is not None for name in one.hosted()}
+            before, able = able, self._able_to_take(cut)
+            if able != before:
+                # One that was cut off itself, say, joins its group and leads it first.
+                since = kernel.now
+        leads = [one for one in able if one._topic.is_leading]
+        taken = {name for one in able for name in one.hosted()}
         own = set() if cut.worker is None else {*cut.worker.hosted()}
         left = sorted(own - taken) if len(leads) == 1 else []
         left = [name for name in left if name in leads[0]._records]
         if left:
-            seconds = kernel.now - cut.process.cut_from
-            self.ended.failures.append(f"{left} of a worker that is cut off for {seconds:.0f} s run nowhere")
+            seconds = kernel.now - since
+            self.ended.failures.append(f"{left} of a worker that is cut off run nowhere for {seconds:.0f} s")
+
+    def _able_to_take(self, cut: WorkerInstance) -> list[Worker]:
+        """The other workers that reach the brokers and stay; none while no worker of this version leads."""
+        if self._garbage:
+            return []
+        others = [one for one in self.alive if one is not cut and not one.is_ending]
+        return [one.worker for one in others if one.worker is not None and self._is_reached(one)]
 
     def _is_cut_alone(self, cut: WorkerInstance) -> bool:
         kernel = self.made.kernel
