@@ -53,8 +53,12 @@ gc.disable()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
-    """Let garbage be collected from now on, that of the tests alone."""
+    """Let garbage be collected from now on, that of the tests alone.
+
+    And less often than Python does, which takes a twentieth of their CPU.
+    """
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     gc.enable()
 
 

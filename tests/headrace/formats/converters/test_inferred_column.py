@@ -256,7 +256,7 @@ def test_names_of_their_own_fit_as_one_after_the_other_does(other: int | None, l
 @pytest.mark.parametrize("before", [[], [b'{"a":1,"b":"x"}'] * 250])
 def test_cells_of_tables_are_bounded_whatever_names_values_have(before: list[bytes]) -> None:
     """Hundreds of their own each, from the first or after values with a few that all have: each row comes."""
-    values = [{f"id_{row}_{each}": row for each in range(200)} for row in range(250)]
+    values = [{f"id_{row}_{each}": row for each in range(200)} for row in range(100)]
     texts = [*before, *(json.dumps(each).encode() for each in values)]
     converter, faults = JsonConverter("value", JsonFormat.ISO, wants_columns=True), RowFaults()
     if before:
