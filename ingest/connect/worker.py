@@ -233,7 +233,8 @@ class Worker:
         )
         if after != before:
             self._topic.write([(WORKERS, encode(after))])
-            self._workers = after
+            # Another leader may write again what was there before: that is news then.
+            self._workers, self._controls = after, {}
             _log.info("connectors_assigned", workers={name: len(mine) for name, mine in spread.items()})
 
     def _beat(self) -> None:
