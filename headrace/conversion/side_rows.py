@@ -42,6 +42,7 @@ from headrace.formats.encoding.text_encoder import LineEncoder, SeparatedRows, b
 from headrace.formats.records.registry import varint
 from headrace.model.columns import Headers
 from headrace.names.archive_names import LayoutName
+from headrace.options.object_endings import PACKED_INSIDE
 from headrace.options.sink_settings import (
     ConverterKind,
     OutputField,
@@ -69,15 +70,23 @@ HeaderText = Callable[[bytes], str]
 def side_output(output: OutputSettings, role: SideRole) -> OutputSettings:
     """The settings of an object of this role next to the objects of `output`."""
     side: SideFormat = output.sidecars.formats[role]
-    level = output.compression_level if side.compression is output.compression else None
     return replace(
         output,
         format=side.format,
         fields=(_FIELDS[role],),
         envelope=False,
         compression=side.compression,
-        compression_level=level,
+        compression_level=output.compression_level if _shares_level(output, side) else None,
     )
+
+
+def _shares_level(output: OutputSettings, side: SideFormat) -> bool:
+    """Whether the level of values is that of a side's codec, too.
+
+    Confluent's level is of what is compressed as a whole: its writers of Avro and Parquet have none.
+    """
+    is_of_wholes = output.layout is LayoutName.CONFLUENT and output.format not in PACKED_INSIDE
+    return side.compression is output.compression and not (is_of_wholes and side.format in PACKED_INSIDE)
 
 
 def new_side_encoder(

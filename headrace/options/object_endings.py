@@ -35,7 +35,7 @@ _LENSES: Final = {
     OutputFormat.BYTES: ".bytes",
     OutputFormat.TEXT: ".text",
 }
-_PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
+PACKED_INSIDE: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 
 
 def object_ending(
@@ -53,7 +53,7 @@ def object_ending(
         return bytes_extension + packed
     if layout is LayoutName.CONFLUENT:
         return _confluent_ending(form, compression)
-    return _EXTENSIONS[form] + ("" if form in _PACKED_INSIDE else packed)
+    return _EXTENSIONS[form] + ("" if form in PACKED_INSIDE else packed)
 
 
 def _confluent_ending(form: OutputFormat, compression: Compression) -> str:

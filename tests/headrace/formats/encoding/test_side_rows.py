@@ -144,3 +144,34 @@ def test_keys_whose_schema_has_no_objects_are_bad(wanted: OutputFormat) -> None:
     assert (found.runs, [fault.reason for fault in found.faults]) == ((), ["schema_unfit"])
     assert f"sidecars.keys.format={wanted}" in found.faults[0].message
     assert (len(own.runs), own.faults) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("layout", "values", "side", "codec", "level"),
+    [
+        # Confluent's writers of Avro and Parquet take no level, and deflate is gzip here.
+        (LayoutName.CONFLUENT, OutputFormat.JSONL, OutputFormat.AVRO, Compression.GZIP, None),
+        (LayoutName.CONFLUENT, OutputFormat.BYTES, OutputFormat.PARQUET, Compression.GZIP, None),
+        (LayoutName.CONFLUENT, OutputFormat.JSONL, OutputFormat.BYTES, Compression.GZIP, 9),
+        (LayoutName.CONFLUENT, OutputFormat.BYTES, OutputFormat.JSONL, Compression.GZIP, 9),
+        # A level of Avro is of our own options alone.
+        (LayoutName.CONFLUENT, OutputFormat.AVRO, OutputFormat.PARQUET, Compression.GZIP, 9),
+        (LayoutName.CONFLUENT, OutputFormat.AVRO, OutputFormat.JSONL, Compression.GZIP, 9),
+        (LayoutName.CONFLUENT, OutputFormat.JSONL, OutputFormat.JSONL, Compression.NONE, None),
+        (LayoutName.HEADRACE, OutputFormat.JSONL, OutputFormat.AVRO, Compression.GZIP, 9),
+        (LayoutName.HEADRACE, OutputFormat.JSONL, OutputFormat.AVRO, Compression.SNAPPY, None),
+    ],
+)
+def test_the_level_of_values_is_that_of_the_same_codec(
+    layout: LayoutName, values: OutputFormat, side: OutputFormat, codec: Compression, level: int | None
+) -> None:
+    """In our own layout whatever holds it, in Confluent's where the other sink has it."""
+    form = SideFormat(format=side, compression=codec)
+    how = bare(
+        values,
+        layout=layout,
+        compression=Compression.GZIP,
+        compression_level=9,
+        sidecars=Sidecars(keys=form, headers=form),
+    )
+    assert [side_output(how, role).compression_level for role in SideRole] == [level, level]

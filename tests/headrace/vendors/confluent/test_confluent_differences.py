@@ -6,7 +6,10 @@ from typing import Final
 
 import pytest
 
+from headrace.conversion.side_rows import side_output
 from headrace.options import Settings
+from headrace.options.choices import Compression
+from headrace.options.sink_settings import SideRole
 from spark.sink.rotation import next_on_schedule
 from tests.support.sink_archives import sink_settings
 
@@ -68,3 +71,27 @@ def test_words_of_a_locale_with_a_country(locale: str, pattern: str, *, is_said:
     settings = sink_settings({**_TIMED, "locale": locale, "path.format": pattern})
 
     assert _said(settings, "locale") is is_said
+
+
+@pytest.mark.parametrize(
+    ("form", "codec"),
+    [("avro.Avro", {"avro.codec": "deflate"}), ("parquet.Parquet", {"parquet.codec": "gzip"})],
+)
+def test_the_level_is_of_json_and_bytes(form: str, codec: Mapping[str, str]) -> None:
+    """Avro and Parquet have none there, though DEFLATE is gzip here as that of the values is."""
+    settings = sink_settings(
+        {
+            **_SINK,
+            **codec,
+            "s3.compression.type": "gzip",
+            "s3.compression.level": "9",
+            "store.kafka.keys": "true",
+            "keys.format.class": f"{_S3}format.{form}Format",
+            "store.kafka.headers": "true",
+            "headers.format.class": f"{_S3}format.json.JsonFormat",
+        }
+    )
+    assert settings.sink is not None
+    keys, headers = (side_output(settings.sink.output, role) for role in SideRole)
+    assert (keys.compression, keys.compression_level) == (Compression.GZIP, None)
+    assert (headers.compression, headers.compression_level) == (Compression.GZIP, 9)
