@@ -182,8 +182,9 @@ class _SourceCourse(Course):
         """Put the object of a number, whose message comes so late."""
         made, given = self.made, self._outcome.given[number]
         place = bucket, given.topic
-        if place in self._put:
-            self._touched.add(self._put[place])
+        before, gone = self._put.get(place), frozenset(self._touched)
+        if before is not None:
+            self._touched.add(before)
         self._put[place] = number
         body = self._stored[number] = encoded(given, form)
         etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
@@ -195,6 +196,9 @@ class _SourceCourse(Course):
             begun = None
         self._outcome.forms[number] = form
         self._outcome.ids[number] = ObjectId(bucket, given.topic, etag)
+        if before in gone and self._outcome.ids[before] == self._outcome.ids[number]:
+            # The same content once more, which is not read again whatever has become of its rows.
+            self._touched.add(number)
         if any(form_of(one.options) != form for one in self.alive):
             self._outcome.misread.add(number)
         stored = StoredObject(
