@@ -22,6 +22,7 @@ from spark.frames.column_types import (
     finished,
     fitted,
     merged,
+    spelled_otherwise,
     type_of_json,
     unrounded,
 )
@@ -82,6 +83,7 @@ class ColumnReader:
     ) -> None:
         self._fields = fields
         self._names = {field.name for field in fields} | ignored
+        self._lower_names = {name.lower() for name in self._names | RESERVED}
         self._has_rescue = has_rescue
         self._refuses_new = is_inferred and evolution is not Evolution.RESCUE
         self._sees_new = has_rescue or self._refuses_new
@@ -202,7 +204,7 @@ class ColumnReader:
             found, misfits = self._row(members)
             unknown = {name: bytes(value) for name, value in members.items() if name not in self._names}
             if self._refuses_new:
-                for name in (each for each in unknown if each not in RESERVED):
+                for name in filter(self._is_new, unknown):
                     new[name] = merged(new.get(name, pa.null()), type_of_json(unknown[name]))
             if misfits and not self._has_rescue:
                 name = next(iter(misfits))
@@ -213,7 +215,7 @@ class ColumnReader:
             rescued.append(_rescue_text({**misfits, **unknown}) if self._has_rescue else None)
             kept.append(row)
         if new:
-            raise NewColumns([(name, finished(kind)) for name, kind in new.items()])
+            raise _new_columns(new)
         arrays = [pa.array(column, field.type) for column, field in zip(columns, self._fields, strict=True)]
         return Columns(
             len(kept),
@@ -222,6 +224,10 @@ class ColumnReader:
             tuple(bad),
             np.array(kept, np.int64) if bad else None,
         )
+
+    def _is_new(self, name: str) -> bool:
+        """Whether there can be a column of this name: another spelling of one that is there is rescued."""
+        return name.lower() not in self._lower_names
 
     def _row(self, members: dict[str, msgspec.Raw]) -> tuple[list[Any], dict[str, bytes]]:
         """The values of a row, null for what does not fit, and the JSON of that."""
@@ -246,9 +252,9 @@ class ColumnReader:
     def of_arrow(self, batch: Any) -> Columns:
         """The same for a batch of Arrow, of Parquet: by column, and by row where a value does not fit."""
         unknown = [name for name in batch.schema.names if name not in self._names]
-        new = [name for name in unknown if name not in RESERVED]
+        new = [name for name in unknown if self._is_new(name)]
         if new and self._refuses_new:
-            raise NewColumns([(name, finished(batch.schema.field(name).type)) for name in new])
+            raise _new_columns({name: batch.schema.field(name).type for name in new})
         rescues: list[tuple[str, Any]] = []
         arrays = []
         for field in self._fields:
@@ -297,6 +303,12 @@ class ColumnReader:
             tuple(sorted((*columns.bad, *bad), key=lambda each: each.row)),
             rows_before[left],
         )
+
+
+def _new_columns(types: dict[str, Any]) -> NewColumns:
+    """The refusal of these columns, of each in the first of its spellings."""
+    others = spelled_otherwise(types, ())
+    return NewColumns([(name, finished(kind)) for name, kind in types.items() if name not in others])
 
 
 def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -318,10 +319,14 @@ def _check_state_path(path: str | None) -> None:
 
 
 def split_options(
-    options: Mapping[str, str], shared: tuple[Option[Any], ...]
+    options: Mapping[str, str],
+    shared: tuple[Option[Any], ...],
+    *,
+    instead: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[dict[str, str], dict[str, str], list[str]]:
     """The source's own options, those of `headrace run`, and problems. Spark gives names in small letters.
 
+    `instead`: what to do about options of `headrace run` that are none here, by name.
     FrameRefused where Spark has handed none over.
     """
     if not options or any(name.lower() == _OF_A_TABLE for name in options):
@@ -350,7 +355,11 @@ def split_options(
         elif lower not in _OF_SPARK:
             known = {**own_names, **shared_names}
             meant = canonical(known.get(suggested(lower, known) or "", "")) or None
-            hint = counterpart(lower) or did_you_mean(meant, otherwise="docs/spark.md lists the options")
+            hint = (
+                instead.get(lower)
+                or counterpart(lower)
+                or did_you_mean(meant, otherwise="docs/spark.md lists the options")
+            )
             problems.append(f'{name}: is not an option of format("headrace"); {hint}')
     others = _by_name(others)
     path = next((value for name, value in options.items() if name.lower() == "path"), None)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import structlog
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -47,9 +48,19 @@ from headrace.options.choices import InputFormat, Tolerance
 from headrace.options.settings import FormatSettings
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
-from spark.frames.column_types import METADATA, RESERVED, columns_of_rows, finished, merged_schema
+from spark.frames.column_types import (
+    METADATA,
+    RESERVED,
+    are_apart,
+    columns_of_rows,
+    finished,
+    merged_schema,
+    spelled_otherwise,
+)
 from spark.frames.frame_options import FramesSettings, OnSuperseded
 from spark.frames.log_store import LogStore, refuse_other_directory
+
+_LOG = structlog.get_logger(__name__)
 
 _SCHEMA: Final = "schema.json"
 _ROWS: Final = 1000
@@ -139,7 +150,11 @@ def _unread(kind: DataType, *, is_parquet: bool) -> DataType | None:
 
 
 def kept_schema(store: LogStore) -> StructType | None:
-    """The data columns that were inferred before, None where there are none."""
+    """The data columns that were inferred before, None where there are none.
+
+    Another spelling of a column, of which Spark would refuse the whole schema, is none: earlier versions
+    added it.
+    """
     content = store.read(_SCHEMA)
     if content is None:
         return None
@@ -151,7 +166,35 @@ def kept_schema(store: LogStore) -> StructType | None:
             "again."
         ) from error
     assert isinstance(found, StructType)
-    return found
+    others = _told_otherwise(found.names, RESERVED)
+    fields = [field for field in found.fields if field.name not in others]
+    return StructType([_apart_within(field) for field in fields])
+
+
+def _told_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """As `spelled_otherwise`, with a line of the log."""
+    others = spelled_otherwise(names, known)
+    if others:
+        detail = "they differ by case alone from columns that are there; their values are in _rescued_data"
+        _LOG.warning("spellings_rescued", columns=others, detail=detail)
+    return others
+
+
+def _apart(kind: DataType) -> DataType:
+    """The type with texts for structs of which members are the same but for case."""
+    if isinstance(kind, StructType):
+        if not are_apart(kind.names):
+            return StringType()
+        return StructType([_apart_within(field) for field in kind.fields])
+    if isinstance(kind, ArrayType):
+        return ArrayType(_apart(kind.elementType), kind.containsNull)
+    if isinstance(kind, MapType):
+        return MapType(_apart(kind.keyType), _apart(kind.valueType), kind.valueContainsNull)
+    return kind
+
+
+def _apart_within(field: StructField) -> StructField:
+    return StructField(field.name, _apart(field.dataType), field.nullable, field.metadata)
 
 
 def keep_schema(store: LogStore, schema: StructType) -> StructType:
@@ -162,12 +205,16 @@ def keep_schema(store: LogStore, schema: StructType) -> StructType:
 
 
 def add_columns(store: LogStore, columns: Iterable[tuple[str, Any]]) -> None:
-    """Have these columns in the schema that is kept, at its end; FrameRefused where none is kept."""
+    """Have these columns in the schema that is kept, at its end; FrameRefused where none is kept.
+
+    Another task may have added one of them before, by another spelling.
+    """
     refuse_other_directory(store, _SCHEMA)
     known = kept_schema(store) or StructType([])
     fields = list(known.fields)
-    names = set(known.fieldNames())
-    fields += [StructField(name, from_arrow_type(kind)) for name, kind in columns if name not in names]
+    new = [(name, kind) for name, kind in columns if name not in known.names]
+    others = _told_otherwise([name for name, _ in new], known.names)
+    fields += [StructField(name, from_arrow_type(kind)) for name, kind in new if name not in others]
     store.replace(_SCHEMA, StructType(fields).json().encode())
 
 
@@ -188,7 +235,9 @@ def inferred_schema(
             if not _is_passed_over(error, settings):
                 raise FrameRefused(f"No schema can be inferred: {error}") from error
             read.pass_over(error)
-    columns = [(name, finished(kind)) for name, kind in columns if name not in left_out | RESERVED]
+    ours = left_out | RESERVED
+    not_columns = ours.union(_told_otherwise([name for name, _ in columns], ours))
+    columns = [(name, finished(kind)) for name, kind in columns if name not in not_columns]
     if not columns:
         raise FrameRefused(
             f"No schema can be inferred from {settings.url}: {read.sentence()}. Give one with .schema(..), "

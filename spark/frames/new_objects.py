@@ -4,7 +4,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import structlog
@@ -13,6 +13,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.model.text_formatting import printable
+from headrace.options.settings import Settings
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.deduplication import HeadRequests, as_announced
 from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest, MessageTracker
@@ -34,6 +35,7 @@ from listeners.discovery_events import (
     ListingFailed,
     Message,
     ModeChanged,
+    Post,
     Received,
     is_lasting,
 )
@@ -61,6 +63,7 @@ class Discovery:
         *,
         known: KnownObjects,
         object_filter: ObjectFilter,
+        listeners: Callable[[Settings, Post, Counters], Listeners] = Listeners,
     ) -> None:
         settings = given.shared
         self._given = given
@@ -82,7 +85,7 @@ class Discovery:
         self.mode = ""
         self.left_out: Counter[str] = Counter()
         """Objects that the filters left out, by why."""
-        self._listeners = Listeners(
+        self._listeners = listeners(
             settings,
             self._post,
             Counters(
@@ -149,7 +152,7 @@ class Discovery:
             for found in [one for one, of_batch in self._uncommitted.items() if of_batch <= batch]:
                 del self._uncommitted[found]
                 self._messages.finish(found, effects)
-        self._listeners.settle(effects.settled)
+        self._apply(effects)
 
     def only_what_is_there(self, *, at_once: bool) -> None:
         """Find what the first full listing finds and no more; `at_once`: however much that is."""
@@ -245,7 +248,7 @@ class Discovery:
                 effects = EffectsBuilder()
                 owed = {item for event in events if (item := self._on_event(event)) is not None}
                 self._messages.hold(message.id, owed, effects)
-                self._listeners.settle(effects.settled)
+                self._apply(effects)
             case ObjectEvents() | Unreadable():
                 self.left_out["unreadable_message"] += 1
                 self._listeners.abandon(message.id)
@@ -298,6 +301,10 @@ class Discovery:
                 self._messages.finish(token, effects)
             else:
                 self._messages.replace(token, item, effects)
+        self._apply(effects)
+
+    def _apply(self, effects: EffectsBuilder) -> None:
+        """Delete the messages that are done, and give back those of which an object is forbidden."""
         self._listeners.settle(effects.settled)
         for message in effects.abandoned:
             self._listeners.abandon(message)

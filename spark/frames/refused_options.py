@@ -63,7 +63,9 @@ _COUNTERPARTS: Final[dict[str, str]] = {
     "rescueddatacolumn": _NOT_NEEDED.format("the column is _rescued_data"),
     "columnnameofcorruptrecord": _NOT_NEEDED.format(_STRICT),
     "mode": _NOT_NEEDED.format(_STRICT),
-    "readercasesensitive": _NOT_NEEDED.format("names of columns match letter for letter"),
+    "readercasesensitive": _NOT_NEEDED.format(
+        "names match letter for letter, other spellings are in _rescued_data"
+    ),
     # formats
     "header": "use csv.header",
     "sep": "use csv.delimiter",

@@ -52,7 +52,7 @@ from spark.frames.batch_splits import (
     shown_values,
     splits_of,
 )
-from spark.frames.column_types import METADATA, RESCUED
+from spark.frames.column_types import METADATA, RESCUED, spelled_otherwise
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
 from spark.frames.inference import (
@@ -174,7 +174,7 @@ def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructT
         columns = inferred_schema(settings, calls, samples, left_out=left_out)
         columns = columns if store is None else keep_schema(store, columns)
     # The template may have been given a variable since they were kept.
-    return StructType([field for field in columns.fields if field.name not in left_out])
+    return StructType([field for field in columns.fields if field.name.lower() not in left_out])
 
 
 def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) -> ReadTask:
@@ -215,6 +215,11 @@ def _refuse_odd_columns(schema: StructType, from_key: frozenset[str]) -> None:
     """FrameRefused for a schema without columns, and for a variable of the key of another kind."""
     if not schema.fields:
         raise FrameRefused("The schema that is given has no columns: name one at least, or leave it out.")
+    others = spelled_otherwise(schema.names, ())
+    if others:
+        # No refusal: the setting with which Spark tells them apart is not told to a source.
+        detail = "Spark finds neither by its name, unless spark.sql.caseSensitive=true"
+        _LOG.warning("columns_differ_by_case", columns=others, detail=detail)
     if RESCUED in schema.names and not isinstance(schema[RESCUED].dataType, StringType):
         raise FrameRefused(f"The column {RESCUED} of the schema has to be string: it is JSON.")
     for field in schema.fields:

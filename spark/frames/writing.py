@@ -50,13 +50,17 @@ _LOG = structlog.get_logger(__name__)
 
 _GROUPS: Final = frozenset({Group.S3, Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLOADS, Group.RECORDS})
 _ALSO: Final = frozenset({"file.name.template", "record.max.bytes"})
-# They need a position in Kafka, or the clock of a process that lives on.
+_WITH_BATCHES: Final = "objects close with their batch: the query's trigger, or rotate.span.ms, decides"
+# They need the clock of a process that lives on, and stops.
+_OF_A_PROCESS: Final = dict.fromkeys(
+    ("rotate.age.ms", "rotate.age.from", "rotate.schedule.ms", "rotate.on.stop"), _WITH_BATCHES
+)
+# They need a position in Kafka, or that clock.
 _NOT: Final = frozenset(
     {
+        *_OF_A_PROCESS,
         "topics",
         "topics.regex",
-        "rotate.age.ms",
-        "rotate.schedule.ms",
         "open.object.max.age.ms",
         "takeover.indexes",
         "takeover.connector",
@@ -102,7 +106,7 @@ def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrit
     others = [name for name in schema.fieldNames() if name not in _COLUMNS]
     if others:
         _LOG.warning("columns_left_out", columns=others, detail="they are none of a record in Kafka")
-    own, shared, problems = split_options(options, WRITTEN)
+    own, shared, problems = split_options(options, WRITTEN, instead=_OF_A_PROCESS)
     state_path = own.pop(STATE_PATH.name, None)
     problems += [f"{name}: is an option of reads; remove it" for name in own]
     try:

@@ -113,7 +113,6 @@ UNWRITTEN: Final[Mapping[str, str]] = {
     "file.name.timestamp.round.ms file.name.timestamp.timezone file.name.locale": "of a name alone",
     "file.name.missing file.name.null.keys": "of a name alone: its own tests",
     "sidecars.tombstones.template": "where the directory is drawn, in other words",
-    "rotate.age.from": "objects close with their batch",
     "schema.registry. aws.glue.": "its tests: only converters without a registry are drawn",
     "buffer.": "of each run, or of memory",
 }

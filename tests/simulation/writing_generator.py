@@ -58,7 +58,6 @@ _OWN_LAYOUT: Final[Mapping[str, Sequence[str | None]]] = {
     "rotate.bytes": (None, "200"),
     "rotate.together": (None, "first", "total"),
     "rotate.on.group.change": (None, "true"),
-    "rotate.on.stop": (None, "false"),
     "schema.compatibility": (None, "backward", "full"),
     "max.open.files": (None, "2"),
     "file.name.unique": ("assumed",),

@@ -579,6 +579,16 @@ def test_a_writer_takes_converters_of_registries(options: dict[str, str]) -> Non
         ({"value.converter": _CONFLUENTS}, "needs schema.registry.url"),
         ({"schema.registry.auto.register.schemas": "true"}, 'is not an option of format("headrace")'),
         ({"output.layout": "quix"}, "could meet; set file.name.unique=assumed where none do"),
+        *(
+            ({name: value}, f'{name}: is not an option of format("headrace"); objects close with their batch')
+            for name, value in {
+                "rotate.age.ms": "1000",
+                "rotate.age.from": "closed",
+                "rotate.schedule.ms": "1000",
+                "rotate.on.stop": "false",
+            }.items()
+        ),
+        ({"Rotate.Age.Ms": "1"}, "the query's trigger, or rotate.span.ms, decides"),
         ({"value.source": "row"}, 'is not an option of format("headrace")'),
     ],
 )

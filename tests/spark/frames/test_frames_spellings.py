@@ -1,0 +1,180 @@
+"""Columns whose names differ by case alone, which Spark has for one."""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+from structlog.testing import capture_logs
+
+from headrace.model.errors import FrameRefused
+from spark.frames.column_types import finished, merged, type_of
+from spark.frames.inference import add_columns, kept_schema
+from spark.frames.log_store import DirectoryStore
+from spark.frames.source import HeadraceSource
+from tests.support.http_bucket import HttpBucket, http_bucket
+
+_X: Final = pa.struct([("x", pa.int64())])
+_OTHER_X: Final = pa.struct([("X", pa.int64())])
+_BOTH: Final = pa.struct([("x", pa.int64()), ("X", pa.int64())])
+_ADD: Final = {"schema.evolution": "add"}
+
+
+@pytest.fixture
+def bucket() -> Iterator[HttpBucket]:
+    """A bucket that is empty."""
+    with http_bucket() as made:
+        yield made
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    """An object of JSON Lines."""
+    return b"\n".join(json.dumps(row).encode() for row in rows)
+
+
+class Query:
+    """A read of the bucket with one state."""
+
+    def __init__(self, bucket: HttpBucket, folder: Path, **options: str) -> None:
+        self.given = {
+            "path": "s3://bucket/in/",
+            "rows": "columns",
+            "state.path": str(folder),
+            **bucket.options,
+            **options,
+        }
+
+    def columns(self, **options: str) -> str:
+        """Those of the schema."""
+        found = HeadraceSource({**self.given, **options}).schema().simpleString()
+        return found.removeprefix("struct<").removesuffix(",_rescued_data:string>")
+
+    def rows(
+        self, options: Mapping[str, str] | None = None, *, schema: StructType | None = None
+    ) -> list[tuple[Any, ...]]:
+        """All rows, in the order of keys; what was rescued as JSON."""
+        source = HeadraceSource({**self.given, **(options or {})})
+        reader = source.reader(source.schema() if schema is None else schema)
+        found = [
+            tuple(row.values())
+            for part in reader.partitions()
+            for batch in reader.read(part)
+            for row in batch.to_pylist()
+        ]
+        return [(*values, None if last is None else json.loads(last)) for *values, last in found]
+
+
+def test_spellings_in_what_a_schema_is_inferred_from(bucket: HttpBucket, tmp_path: Path) -> None:
+    """The first has the column, the template's variables and ours before all; the log has the others."""
+    row = {"id": 1, "ID": "a", "Topic": "b", "_Metadata": 2, "m": {"x": 1, "X": 2}}
+    bucket.objects |= {"in/t/a.jsonl": lines(row), "in/t/b.jsonl": lines({"Id": 3})}
+    query = Query(bucket, tmp_path, **{"file.name.template": "in/{{topic}}/.*"})
+
+    with capture_logs() as logged:
+        assert query.columns() == "id:bigint,m:string,topic:string"
+    assert [line["columns"] for line in logged if line["event"] == "spellings_rescued"] == [
+        ["ID", "Topic", "_Metadata", "Id"]
+    ]
+    assert query.rows() == [
+        (1, '{"x": 1, "X": 2}', "t", {"ID": "a", "Topic": "b", "_Metadata": 2}),
+        (None, None, "t", {"Id": 3}),
+    ]
+
+
+@pytest.mark.parametrize("is_parquet", [False, True])
+def test_another_spelling_that_comes_later(bucket: HttpBucket, tmp_path: Path, is_parquet: bool) -> None:
+    """It is no new column, whatever the evolution; of two that are new the first is."""
+
+    def put(name: str, row: dict[str, Any]) -> None:
+        content = io.BytesIO()
+        pq.write_table(pa.Table.from_pylist([row]), content)
+        bucket.objects[f"in/{name}"] = content.getvalue() if is_parquet else lines(row)
+
+    query = Query(bucket, tmp_path)
+    put("a", {"id": 1})
+    assert query.columns() == "id:bigint"
+
+    put("b", {"ID": 2})
+    for evolution in ("fail", "add", "rescue"):
+        assert query.rows({"schema.evolution": evolution}) == [(1, None), (None, {"ID": 2})]
+
+    put("c", {"ID": 3, "new": 4, "NEW": "n"})
+    with pytest.raises(FrameRefused, match="has 'new', which the inferred schema does not have"):
+        query.rows(_ADD)
+    assert query.columns() == "id:bigint,new:bigint"
+    assert query.rows(_ADD)[2] == (None, 4, {"ID": 3, "NEW": "n"})
+
+
+def test_a_spelling_that_another_task_added(tmp_path: Path) -> None:
+    """Both have read the schema without it."""
+    (tmp_path / "schema.json").write_text(StructType([StructField("id", LongType())]).json())
+    store = DirectoryStore(tmp_path)
+
+    add_columns(store, [("new", pa.int64()), ("id", pa.int64())])
+    add_columns(store, [("NEW", pa.string()), ("more", pa.int64())])
+
+    kept = json.loads((tmp_path / "schema.json").read_text())
+    assert [field["name"] for field in kept["fields"]] == ["id", "new", "more"]
+
+
+def test_a_schema_that_was_kept_with_two_spellings(bucket: HttpBucket, tmp_path: Path) -> None:
+    """By an earlier version; Spark refused it at each start, so that the query had ended for good."""
+    bucket.objects["in/orders/a.jsonl"] = lines({"id": 1, "ID": 2, "Topic": "b", "m": {"x": 1, "X": 2}})
+    member = StructType([StructField("x", LongType()), StructField("X", LongType())])
+    kept = StructType(
+        [
+            StructField("id", LongType(), metadata={"comment": "by hand"}),
+            StructField("ID", LongType()),
+            StructField("Topic", LongType()),
+            StructField("m", member),
+        ]
+    )
+    (tmp_path / "schema.json").write_text(kept.json())
+    query = Query(bucket, tmp_path)
+
+    assert query.columns() == "id:bigint,Topic:bigint,m:string"
+    template = {"file.name.template": "in/{{topic}}/.*"}
+    assert query.columns(**template) == "id:bigint,m:string,topic:string"
+    assert query.rows(template) == [(1, '{"x": 1, "X": 2}', "orders", {"ID": 2, "Topic": "b"})]
+    found = kept_schema(DirectoryStore(tmp_path))
+    assert found is not None
+    assert found["id"].metadata == {"comment": "by hand"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        type_of({"x": 1, "X": 2}),
+        merged(_X, _OTHER_X),
+        merged(_OTHER_X, _X),
+        merged(pa.null(), _BOTH),
+        merged(_X, _BOTH),
+        finished(_BOTH),
+        finished(pa.struct([pa.field("x", pa.int64()), pa.field("x", pa.int64())])),
+    ],
+    ids=str,
+)
+def test_a_struct_of_spellings_is_a_text(kind: Any) -> None:
+    """As what is one thing here and another there; in lists and structs too."""
+    assert kind == pa.string()
+    assert merged(kind, _X) == pa.string()
+    assert type_of([{"m": {"a": {"x": 1, "X": 2}}}]) == pa.list_(
+        pa.struct([("m", pa.struct([("a", pa.string())]))])
+    )
+
+
+def test_a_schema_of_ones_own_has_what_it_names(bucket: HttpBucket, tmp_path: Path) -> None:
+    """`toDF` gives such columns other names, and spark.sql.caseSensitive tells them apart."""
+    bucket.objects["in/a.jsonl"] = lines({"id": 1, "ID": 2})
+    schema = StructType([StructField(name, LongType()) for name in ("id", "ID")]).add(
+        "_rescued_data", "string"
+    )
+
+    with capture_logs() as logged:
+        assert Query(bucket, tmp_path).rows(schema=schema) == [(1, 2, None)]
+    assert [line["columns"] for line in logged if line["event"] == "columns_differ_by_case"] == [["ID"]]
