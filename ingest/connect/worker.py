@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.options import Settings
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
+from headrace.process.own_version import own_version
 from headrace.process.threads import ThreadFailures, collecting, start_thread
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
 from ingest.connect.connector_configurations import ConfigurationTopic
@@ -152,7 +152,7 @@ class Worker:
         )
         return {
             "worker": self._id,
-            "version": version("headrace"),
+            "version": own_version(),
             "group": self._settings.group,
             "since_ms": self._since_ms,
             "leader": None if workers is None else workers.leader,
@@ -321,7 +321,7 @@ class Worker:
             lambda: self._records,
             self._hosted,
             worker_id=str(address),
-            version=version("headrace"),
+            version=own_version(),
             settings=settings,
             cluster_id=lambda: self._topic.cluster_id,
         )
@@ -330,7 +330,7 @@ class Worker:
         routes = RestRoutes(
             directory,
             Loggers(LEVELS),
-            version=version("headrace"),
+            version=own_version(),
             changing=changing_acts(changes, directory) if self._files is None else {},
             refused={} if self._files is None else refused_acts(str(self._files.folder)),
         )

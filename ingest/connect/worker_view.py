@@ -17,6 +17,7 @@ from headrace.model.text_formatting import printable
 from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
+from headrace.process.own_version import own_version
 from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
 from ingest.connect.hosted_connector import (
     HostedConnector,
@@ -35,7 +36,6 @@ from ingest.http.rest.port import AskedCondition, ConnectorCondition, NotLeading
 from ingest.http.rest.rest_routes import ServedConnector
 from ingest.http.rest.router import Identity
 from ingest.http.snapshot import SinkStatus, Snapshot
-from ingest.service.composition import version_of
 
 
 class WorkerDirectory:
@@ -309,7 +309,7 @@ def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
 def _not_begun(record: ConnectorRecord) -> Snapshot:
     """A connector that is not loaded yet, or could not be: `since_ms` is 0, and there is no figure."""
     sink = SinkStatus() if direction_of(record) is Direction.SINK else None
-    return Snapshot(name=record.name, version=version_of("headrace"), at_ms=wall_ms(), sink=sink)
+    return Snapshot(name=record.name, version=own_version(), at_ms=wall_ms(), sink=sink)
 
 
 class _AllConnectors(Collector):

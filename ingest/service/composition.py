@@ -4,8 +4,6 @@ import socket
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
 from typing import Final
 
 import structlog
@@ -16,6 +14,7 @@ from headrace.kafka.kafka_clients import client_properties
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit, LeadershipLost, TakenOver, Unavailable
 from headrace.options import Settings
+from headrace.process.own_version import own_version
 from headrace.process.threads import ThreadFailures, collecting
 from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.rest.auth import AuthFile
@@ -46,8 +45,6 @@ _SHORT_SECONDS: Final = 60.0
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 10.0
 _SIGNAL_SECONDS: Final = 0.5
-# It is read from a file, and a worker has many connectors.
-version_of: Final = cache(version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +85,7 @@ class Connector:
         self.snapshot_holder = SnapshotHolder(
             Snapshot(
                 name=settings.name,
-                version=version_of("headrace"),
+                version=own_version(),
                 buckets=() if settings.sink is not None else settings.buckets,
                 since_ms=wall_ms(),
                 sink=None if settings.sink is None else SinkStatus(),
@@ -293,7 +290,7 @@ def _serve(settings: Settings, connector: Connector, closing: ExitStack, *, unti
             settings,
             connector.port,
             host_name=socket.gethostname(),
-            version=version_of("headrace"),
+            version=own_version(),
             auth=auth,
         )
         rest.start()

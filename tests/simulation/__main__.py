@@ -29,7 +29,6 @@ from tests.simulation.scenario import Scenario, UnknownScenario, dumps, loads
 _HERE: Final = Path(__file__).parent
 _clock: Final = time.perf_counter
 _PROGRESS_SECONDS: Final = 10.0
-_COLLECTED_EVERY: Final = 400
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -128,9 +127,6 @@ def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
             _say(digest(scenario))
             continue
         failed += _report(f"{direction} seed {seed}", scenario, shrinks=not given.no_shrink)
-        if not count % _COLLECTED_EVERY:
-            # The product's own thaw puts what a run leaves into the oldest generation, a MB a scenario.
-            gc.collect()
         if failed and given.first:
             break
         if _clock() - shown > _PROGRESS_SECONDS:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -244,8 +245,6 @@ class Environment:
         """Called with each batch that a slot is given."""
         self.begun_tasks = 0
         """How many tasks Spark has been asked for."""
-        self._settings: dict[str, Settings] = {}
-        """By their text: they never change, and most processes of a run have the same."""
         self.crashes: list[tuple[str, Exception]] = []
         self.log: list[tuple[float, str, str, dict[str, Any]]] = []
 
@@ -269,12 +268,7 @@ class Environment:
 
     def settings(self, configuration: Mapping[str, str]) -> Settings:
         """The settings of a configuration as a user would write it."""
-        text = json.dumps(configuration)
-        if text not in self._settings:
-            self._settings[text] = load(
-                text, kind="json", environment={}, read_file=lambda path: Path(path).read_text()
-            )
-        return self._settings[text]
+        return _loaded(json.dumps(configuration))
 
     def note(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         """A processor of structlog: keep the line, and show none."""
@@ -284,6 +278,12 @@ class Environment:
             name = "" if process is None else f"{process.name}:{process.pid}"
             self.log.append((self.kernel.now - 1000.0, name, str(event.pop("event", "")), dict(event)))
         raise structlog.DropEvent
+
+
+@lru_cache(maxsize=64)
+def _loaded(text: str) -> Settings:
+    """They never change, and most processes of a scenario have the same, in its second run too."""
+    return load(text, kind="json", environment={}, read_file=lambda path: Path(path).read_text())
 
 
 @contextmanager

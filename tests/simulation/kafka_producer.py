@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from random import Random
 from typing import Any, Final
 
@@ -29,12 +29,15 @@ class SimulatedProducer(Client):
         self._id: str = properties.get("transactional.id", "")
         self._epoch = -1
         self._queue: list[tuple[str, int, Record]] = []
-        # Its own, so that what else a seed draws does not hang on how many records there are.
-        self._luck = Random(self._id)
         self._failure: KafkaException | None = None
         self._fatal: KafkaException | None = None
         self._decided = False
         self._on_delivery: Callable[[KafkaError | None, Any], None] | None = None
+
+    @cached_property
+    def _luck(self) -> Random:
+        """Its own, so that what else a seed draws does not hang on how many records there are."""
+        return Random(self._id)
 
     def __len__(self) -> int:
         return len(self._queue)

@@ -20,7 +20,7 @@ from headrace.kafka.producer import topic_limits
 from spark.slots import slot_pool
 from spark.source import dead_letters, source_work
 from spark.task import slot_session
-from tests.simulation import patches
+from tests.simulation import patches, protobuf_compiler
 
 _CACHED: Final[tuple[tuple[ModuleType, str], ...]] = (
     (topic_limits, "topic_limits"),
@@ -114,3 +114,4 @@ def _by_process(name: str, cached: Any) -> Callable[..., Any]:
 
 
 keep_by_process()
+protobuf_compiler.ask_once()

@@ -6,6 +6,7 @@ Nothing of the product is replaced here: its threads are threads, its locks lock
 import asyncio
 import concurrent.futures.thread
 import fcntl
+import gc
 import os
 import queue
 import random
@@ -494,6 +495,10 @@ def _wait_for_child(child: "subprocess.Popen[Any]", timeout: float | None = None
     return _REAL_WAIT(child)
 
 
+def _nothing() -> None:
+    """In the place of the product's freeze: nothing is collected in a run, and its thaw would thaw all."""
+
+
 def _clocks() -> Iterator[tuple[str, Callable[..., Any]]]:
     """The clocks of a run while there is one, by their names; read very often, so that they call little."""
     names = ("monotonic", "perf_counter", "monotonic_ns", "time", "time_ns", "sleep")
@@ -570,6 +575,8 @@ def simulated(now: Kernel) -> Iterator[None]:
         (os, "getpid", _pid),
         (os, "_exit", _exit),
         (asyncio, "new_event_loop", lambda: SimulatedEventLoop(now)),
+        (gc, "freeze", _nothing),
+        (gc, "unfreeze", _nothing),
         (sqlite3, "connect", _connect),
         (fcntl, "flock", _flock),
         (subprocess.Popen, "wait", _wait_for_child),

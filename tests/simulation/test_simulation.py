@@ -1,5 +1,6 @@
 """The simulation in `make test`: fresh seeds for a while, and every scenario that ever failed."""
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -199,3 +200,13 @@ def test_each_option_of_a_source_is_drawn_or_has_a_reason() -> None:
 
     assert {name for name in wanted if not name.startswith(beginnings)} == set()
     assert [one for one in beginnings if not any(name.startswith(one) for name in wanted)] == []
+
+
+def test_the_product_freezes_nothing_in_a_run() -> None:
+    """Its thaw would thaw what was imported, through which each collection between runs would go."""
+    frozen = gc.get_freeze_count()
+    with simulated(Kernel(1)):
+        gc.freeze()
+        found = gc.get_freeze_count()
+
+    assert found == frozen

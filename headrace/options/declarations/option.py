@@ -51,6 +51,10 @@ class Option(Generic[T_co]):
     importance: Importance = "MEDIUM"
     aliases: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        # No two have one name, and each configuration that is loaded looks some hundreds up.
+        return hash(self.name)
+
     @property
     def is_secret(self) -> bool:
         """Whether its value is never shown."""

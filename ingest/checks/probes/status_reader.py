@@ -6,7 +6,6 @@ What is committed and visible goes into a private cache.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any
 
 from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
@@ -27,6 +26,7 @@ from headrace.model.sink_entries import (
     is_sink_key,
 )
 from headrace.options import Settings
+from headrace.process.own_version import own_version
 from ingest.checks.probes.machine import NoAnswer, read_running_status
 from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot, newest_quarantined
 
@@ -93,7 +93,7 @@ class StatusReader:
 def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Shape:
     """The shape of `/status`, as far as the ledger has it; without a ledger nothing has begun."""
     snapshot = Snapshot(
-        name=settings.name, version=version("headrace"), role=role, target=_target(cache), at_ms=wall_ms()
+        name=settings.name, version=own_version(), role=role, target=_target(cache), at_ms=wall_ms()
     )
     if settings.sink is not None:
         status = SinkStatus() if cache is None else sink_status(cache.controls().items())

@@ -5,7 +5,6 @@ import re
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from headrace.options.vendor import (
     SOURCE_CLASSES,
     Direction,
 )
+from headrace.process.own_version import own_version
 from headrace.vendors.load import load
 
 _CLASSES: Final[Mapping[str, Direction]] = {
@@ -41,7 +41,7 @@ class InvalidPluginConfig(HeadraceError):
 
 def plugin_infos() -> list[dict[str, str]]:
     """`GET /connector-plugins`."""
-    ours = version("headrace")
+    ours = own_version()
     return [{"class": name, "type": way.value, "version": ours} for name, way in _CLASSES.items()]
 
 

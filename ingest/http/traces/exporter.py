@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any, Final
 
 import structlog
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.settings import TraceSettings
+from headrace.process.own_version import own_version
 from headrace.process.threads import start_thread
 from ingest.http.traces.object_traces import SendTrace, Span, Trace
 
@@ -193,7 +193,7 @@ def _client(settings: TraceSettings, name: str) -> _Client:
 
     ours: Mapping[str, str] = {
         "service.name": "headrace",
-        "service.version": version("headrace"),
+        "service.version": own_version(),
         "headrace.connector": name,
     }
     try:
@@ -206,4 +206,4 @@ def _client(settings: TraceSettings, name: str) -> _Client:
             f"traces.exporter = otlp: OpenTelemetry refuses its OTEL_* environment: {error}."
         ) from error
     logging.getLogger(_LIBRARY_LOGGER).addFilter(_last_words)
-    return _Client(provider.get_tracer("headrace", version("headrace")), exporter, [])
+    return _Client(provider.get_tracer("headrace", own_version()), exporter, [])
