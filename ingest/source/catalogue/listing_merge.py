@@ -224,7 +224,7 @@ class UnreadKeys:
         self.is_unjudged = False
         """Whether the last full listing showed keys that the baseline leaves out: they may be read well."""
         self._listing_id: int | None = None
-        self._is_counting = False
+        self._is_counting = self._is_left_out = False
         self._keys: Counter[ExclusionReason] = Counter()
         self._examples: dict[ExclusionReason, str] = {}
 
@@ -232,7 +232,7 @@ class UnreadKeys:
         """A page is about to be merged."""
         if page.listing_id != self._listing_id:
             self._listing_id, self._is_counting = page.listing_id, page.is_full
-            self.is_unjudged = self.is_unjudged and not page.is_full
+            self._is_left_out = False
             self._keys.clear()
             self._examples.clear()
 
@@ -246,10 +246,13 @@ class UnreadKeys:
             self._examples.setdefault(reason, key)
             self._keys[reason] += 1
         elif reason not in _NEUTRAL:
-            self._is_counting, self.is_unjudged = False, True  # the baseline does not read keys
+            # The baseline does not read keys.
+            self._is_counting, self._is_left_out, self.is_unjudged = False, True, True
 
     def end_page(self, page: ListingPage) -> bool:
         """Whether this ends a full listing that has shown unread keys only, which are in `found` then."""
+        if page.is_last and page.is_full:
+            self.is_unjudged = self._is_left_out
         if not page.is_last or not self._is_counting:
             return False
         reason = next((each for each in _COUNTED if self._keys[each]), None)

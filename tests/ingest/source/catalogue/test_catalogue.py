@@ -643,6 +643,19 @@ def test_keys_are_unread_only_once_all_pages_have_come() -> None:
     assert desk.catalogue.unread_keys is None
 
 
+def test_keys_that_the_baseline_leaves_out_count_until_the_next_listing_has_ended() -> None:
+    """They may be read well: what was said before they came is not said again amid a listing."""
+    desk = Desk(intake=ObjectFilter(route=route, baseline=Baseline(start_key="b")))
+    desk.observe(page(listed("c?")))
+    assert desk.catalogue.unread_keys is not None
+    desk.observe(page(listed("a"), listed("c?"), listing_id=2))
+    assert desk.catalogue.unread_keys is None
+    desk.observe(page(listing_id=3, through_key="A"))
+    assert desk.catalogue.unread_keys is None
+    desk.observe(page(listed("c?"), listing_id=3, after_key="A"))
+    assert desk.catalogue.unread_keys is not None
+
+
 def test_what_was_read_before_and_is_gone_was_read() -> None:
     """`post.action` leaves what nobody reads."""
     ledger = FakeLedger()
