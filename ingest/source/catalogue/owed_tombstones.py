@@ -39,7 +39,8 @@ class OwedTombstones:
                 held = (
                     f"{pending.object.id.url}: tombstones of {object_id.url} between its rows are not in "
                     "Kafka, those after them are. To have all once more, the tombstones after all values, "
-                    "replay that object with --from-start, then this one."
+                    "replay that object with --from-start, which is held back then, this one, and that one "
+                    "again."
                 )
                 return SideEnd(pending, State.QUARANTINED, ORDER_UNKNOWN, held)
         return None

@@ -360,6 +360,14 @@ class Tombstones:
     def _held_back_if_late(self, places: TombstonePlaces) -> TombstonePlaces:
         """The same, without a place where rows that it is between were read without it, or never were."""
         for value in places.values:
+            # One that has not begun is not searched, and owes all the same.
+            if self._mode is RestoreTombstones.AFTER and self._owes(value, places.object.id):
+                owed = (
+                    f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which is "
+                    "quarantined before it has sent them all. Replay that object, then this one; or both "
+                    "with --from-start to have all once more, the tombstones after all values."
+                )
+                return replace(places, unknown=owed)
             if value.id.key not in places.inserts:
                 continue
             if (why := self._passed_over(value)) is not None:
@@ -374,13 +382,6 @@ class Tombstones:
                     f"were restored without them. {self._again}."
                 )
                 return replace(places, unknown=late)
-            if self._mode is RestoreTombstones.AFTER and self._owes(value, places.object.id):
-                owed = (
-                    f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which is "
-                    "quarantined before it has sent them all. Replay that object, then this one; or both "
-                    "with --from-start to have all once more, the tombstones after all values."
-                )
-                return replace(places, unknown=owed)
         return places
 
     def _owes(self, value: S3Object, tombstones: ObjectId) -> bool:

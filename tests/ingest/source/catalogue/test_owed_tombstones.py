@@ -59,6 +59,12 @@ def _replay(desk: "TombstoneDesk", key: str, *, is_from_start: bool = True) -> N
     desk.turn(1000)
 
 
+def _held(desk: "TombstoneDesk", key: str) -> str | None:
+    """Why it is quarantined, where its order is not known."""
+    entry = desk.entry(key)
+    return entry.error if entry is not None and entry.reason == "tombstone_order_unknown" else None
+
+
 @pytest.mark.parametrize("is_at_once", [True, False])
 @pytest.mark.parametrize(("sent", "is_from_start"), [(0, True), (1, True), (None, True), (None, False)])
 def test_tombstones_that_a_value_owed_come_after_it_where_it_is_read_without_them(
@@ -111,12 +117,59 @@ def test_a_value_whose_tombstones_were_sent_in_the_other_half_alone_is_held_back
         assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
         assert f"s3://bucket/{tombstone_key(1)}" in (entry.error or "")
 
+    alone = placed(1, {}, 0, rows=1, own_from=0)
     _replay(desk, tombstone_key(1))
+    desk.answer(alone)
+    assert desk.read() == []
+    assert f"s3://bucket/{value_key(0)}" in (_held(desk, tombstone_key(1)) or "")
     _replay(desk, value_key(0))
     assert desk.read() == [(value_key(0), 0, ())]
-    desk.turn(1000)
-    desk.answer(placed(1, {}, 0, rows=1, own_from=0))
+    _replay(desk, tombstone_key(1), is_from_start=False)
+    desk.answer(alone)
     assert desk.read() == [(tombstone_key(1), 0, ())]
+    assert desk.catalogue.is_idle
+
+
+def test_tombstones_wait_for_each_of_the_values_that_owe_them() -> None:
+    """One was given up before its first row, so that no search shows it; the other is read again."""
+    ledger = FakeLedger()
+    desk = tombstone_desk(ledger)
+    desk.show(*values_with_keys(0, 5), tombstone_key(6))
+    owed: dict[str, tuple[RowPlace, ...]] = {
+        value_key(0): (RowPlace(1, 0, 2),),
+        value_key(5): (RowPlace(1, 2, 2),),
+    }
+    desk.answer(placed(6, owed, 0, 5, rows=4, own_from=4))
+    for plan in [desk.plan(0), desk.plan(1)]:
+        for work in desk.works[plan]:
+            is_begun = work.object.id.key == value_key(5)
+            entry = LedgerEntry(
+                state=State.QUARANTINED,
+                reason="corrupt",
+                position=JoinedPosition(BytePosition(4), 1, 0) if is_begun else None,
+                sides=work.sides,
+                tombstones=work.tombstones,
+                size=10,
+            )
+            desk.commit(plan, work.object.id, entry)
+        desk.finish(plan)
+    desk.turn()
+    assert desk.reason(tombstone_key(6)) == "joined"
+
+    desk = tombstone_desk(ledger, mode="after")
+    _replay(desk, value_key(5))
+    assert desk.read() == [(value_key(5), 0, ())]
+    alone = placed(6, {}, 0, 5, rows=1, own_from=0)
+    desk.turn(1000)
+    desk.answer(alone)
+    assert desk.read() == []
+    assert f"s3://bucket/{value_key(0)}" in (_held(desk, tombstone_key(6)) or "")
+    _replay(desk, value_key(0))
+    assert desk.read() == [(value_key(0), 0, ())]
+    _replay(desk, tombstone_key(6), is_from_start=False)
+    desk.answer(alone)
+    assert desk.read() == [(tombstone_key(6), 0, ())]
+    assert desk.catalogue.is_idle
 
 
 @pytest.mark.parametrize("is_begun", [True, False])
