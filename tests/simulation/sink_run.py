@@ -52,7 +52,7 @@ class Outcome(Ended):
     cut_below: set[tuple[str, int]] = field(default_factory=set)
     """Partitions whose log was cut off below what was archived of them."""
     cut_unread: set[tuple[str, int]] = field(default_factory=set)
-    """Those of them that have grown to just there again, and of which no slot has read since."""
+    """Those that have grown to just what is archived of them again, and of which no slot has read since."""
     deleted_with_topic: set[Place] = field(default_factory=set)
     """Records of partitions that had a checkpoint when their topic was deleted."""
     said_made_again: set[tuple[str, int]] = field(default_factory=set)
@@ -207,9 +207,9 @@ class _SinkCourse(Course):
         outcome.earlier = self._earlier
         if any(step.act == "starts late" for step in self.scenario.steps):
             known = self._operations.checkpoints()
-            outcome.cut_unread = {
-                at for at in outcome.cut_below if at in known and made.broker.log(*at).end <= known[at]
-            }
+            # Or what was committed later had been read before.
+            cut = outcome.cut_below | {(topic, partition) for topic, partition, _ in outcome.cut_off}
+            outcome.cut_unread = {at for at in cut if at in known and made.broker.log(*at).end <= known[at]}
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         outcome.ended_uploads = self._operations.ended_uploads
         outcome.letters = made.broker.visible(LETTERS, 0)
