@@ -360,7 +360,6 @@ class Tombstones:
     def _held_back_if_late(self, places: TombstonePlaces) -> TombstonePlaces:
         """The same, without a place where rows that it is between were read without it, or never were."""
         for value in places.values:
-            # One that has not begun is not searched, and owes all the same.
             if self._mode is RestoreTombstones.AFTER and self._owes(value, places.object.id):
                 owed = (
                     f"{places.object.id.url}: its tombstones are between rows of {value.id.url}, which is "
@@ -385,7 +384,7 @@ class Tombstones:
         return places
 
     def _owes(self, value: S3Object, tombstones: ObjectId) -> bool:
-        """Whether the value object is given up with tombstones unsent: read again, it is without them."""
+        """Whether the value object, begun or not, is given up with tombstones unsent: it is read without them."""
         entry = None if self._table.find(value.id) is not None else self._ledger.get(value.id)
         if entry is None or entry.state is not State.QUARANTINED:
             return False
