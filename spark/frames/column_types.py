@@ -33,16 +33,6 @@ def spelled_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return [name for name in names if first.setdefault(name.lower(), name) != name]
 
 
-def _struct(members: list[tuple[str, Any]]) -> Any:
-    """A struct of these members, a text where names of them are the same but for case."""
-    return pa.struct(members) if are_apart([name for name, _ in members]) else pa.string()
-
-
-def are_apart(names: Sequence[str]) -> bool:
-    """Whether each of the names is another, whatever the case."""
-    return len({name.lower() for name in names}) == len(names)
-
-
 _LONG: Final = 2**63
 _DIGITS: Final = 38
 _FLOAT_BITS: Final = 32
@@ -66,7 +56,7 @@ def type_of(value: Any) -> Any:  # noqa: PLR0911  # one case a kind of value
     if isinstance(value, float):
         return pa.float64()
     if isinstance(value, dict):
-        return _struct([(name, type_of(each)) for name, each in sorted(value.items())])
+        return pa.struct([(name, type_of(each)) for name, each in sorted(value.items())])
     if isinstance(value, list):
         return pa.list_(merged_all(map(type_of, value)))
     return pa.string()
@@ -116,7 +106,7 @@ def _plain(kind: Any) -> Any:  # noqa: C901, PLR0911, PLR0912  # one case a kind
     if pa.types.is_map(kind):
         return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
     if pa.types.is_struct(kind):
-        return _struct([(field.name, _plain(field.type)) for field in kind])
+        return pa.struct([(field.name, _plain(field.type)) for field in kind])
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", None if kind.tz is None else "UTC")
     if pa.types.is_date64(kind):
@@ -172,7 +162,7 @@ def _merged_structs(one: Any, other: Any) -> Any:
     types = {field.name: field.type for field in one}
     for field in other:
         types[field.name] = merged(types.get(field.name, pa.null()), field.type)
-    return _struct(sorted(types.items()))
+    return pa.struct(sorted(types.items()))
 
 
 def merged_schema(
@@ -227,7 +217,7 @@ def finished(kind: Any) -> Any:
         return pa.string()
     if pa.types.is_struct(kind):
         fields = [(field.name, finished(field.type)) for field in kind]
-        return _struct(fields) if fields else pa.string()
+        return pa.struct(fields) if fields else pa.string()
     if pa.types.is_list(kind):
         return pa.list_(finished(kind.value_type))
     return _plain(kind)

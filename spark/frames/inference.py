@@ -50,8 +50,8 @@ from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.column_types import (
     METADATA,
+    RESCUED,
     RESERVED,
-    are_apart,
     columns_of_rows,
     finished,
     merged_schema,
@@ -152,8 +152,8 @@ def _unread(kind: DataType, *, is_parquet: bool) -> DataType | None:
 def kept_schema(store: LogStore) -> StructType | None:
     """The data columns that were inferred before, None where there are none.
 
-    Another spelling of a column, of which Spark would refuse the whole schema, is none: earlier versions
-    added it.
+    As they are, for queries select them and their checkpoints hold them: also two that differ by case
+    alone, which earlier versions took in, and which Spark refuses to write into files.
     """
     content = store.read(_SCHEMA)
     if content is None:
@@ -166,9 +166,13 @@ def kept_schema(store: LogStore) -> StructType | None:
             "again."
         ) from error
     assert isinstance(found, StructType)
-    others = _told_otherwise(found.names, RESERVED)
-    fields = [field for field in found.fields if field.name not in others]
-    return StructType([_apart_within(field) for field in fields])
+    if others := spelled_otherwise(found.names, ()):
+        detail = (
+            f"Spark finds neither by its name, and writes no files with both, unless "
+            f"spark.sql.caseSensitive=true: out of {_SCHEMA} at state.path their values are in {RESCUED}"
+        )
+        _LOG.warning("columns_differ_by_case", columns=others, detail=detail)
+    return found
 
 
 def _told_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
@@ -178,23 +182,6 @@ def _told_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
         detail = "they differ by case alone from columns that are there; their values are in _rescued_data"
         _LOG.warning("spellings_rescued", columns=others, detail=detail)
     return others
-
-
-def _apart(kind: DataType) -> DataType:
-    """The type with texts for structs of which members are the same but for case."""
-    if isinstance(kind, StructType):
-        if not are_apart(kind.names):
-            return StringType()
-        return StructType([_apart_within(field) for field in kind.fields])
-    if isinstance(kind, ArrayType):
-        return ArrayType(_apart(kind.elementType), kind.containsNull)
-    if isinstance(kind, MapType):
-        return MapType(_apart(kind.keyType), _apart(kind.valueType), kind.valueContainsNull)
-    return kind
-
-
-def _apart_within(field: StructField) -> StructField:
-    return StructField(field.name, _apart(field.dataType), field.nullable, field.metadata)
 
 
 def keep_schema(store: LogStore, schema: StructType) -> StructType:

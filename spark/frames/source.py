@@ -174,7 +174,7 @@ def _data_columns(settings: FramesSettings, from_key: frozenset[str]) -> StructT
         columns = inferred_schema(settings, calls, samples, left_out=left_out)
         columns = columns if store is None else keep_schema(store, columns)
     # The template may have been given a variable since they were kept.
-    return StructType([field for field in columns.fields if field.name.lower() not in left_out])
+    return StructType([field for field in columns.fields if field.name not in left_out])
 
 
 def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) -> ReadTask:

@@ -183,7 +183,8 @@ def translate_names(given: Translation, extension: str, compression_suffix: str)
         _by_template(given, template)
     else:
         given.own(_TEMPLATE, _DEFAULT + extension)
-        given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
+        if _is_scheduled(given):
+            given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
     if prefix is None:
         given.unused("timestamp.source", "timestamp.timezone", without="times in aws.s3.prefix")
     if prefix is not None or template is None or not template.has_time:
@@ -193,8 +194,11 @@ def translate_names(given: Translation, extension: str, compression_suffix: str)
 
 def _but_of_schedules(given: Translation, names: Iterable[str]) -> list[str]:
     """Those that decide nothing without times in names; a zone is that of `rotate.schedule.ms`, too."""
-    is_scheduled = given.own_given("rotate.schedule.ms") not in ("", "0")
-    return [name for name in names if not (is_scheduled and name.endswith("timezone"))]
+    return [name for name in names if not (_is_scheduled(given) and name.endswith("timezone"))]
+
+
+def _is_scheduled(given: Translation) -> bool:
+    return given.own_given("rotate.schedule.ms") not in ("", "0")
 
 
 def max_records(given: Translation) -> int:

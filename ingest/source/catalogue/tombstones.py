@@ -384,7 +384,7 @@ class Tombstones:
         return places
 
     def _owes(self, value: S3Object, tombstones: ObjectId) -> bool:
-        """Whether the value object, begun or not, is given up with tombstones unsent: it is read without them."""
+        """Whether the value object, begun or not, is given up with tombstones unsent: it is read without."""
         entry = None if self._table.find(value.id) is not None else self._ledger.get(value.id)
         if entry is None or entry.state is not State.QUARANTINED:
             return False
