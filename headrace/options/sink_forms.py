@@ -12,7 +12,7 @@ from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
-from headrace.options.value_types import TOPIC, Form, FormError, check_tag, matching
+from headrace.options.value_types import TOPIC, Form, FormError, check_tag, listed, matching
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
 _ESCAPE: Final = re.compile(r"\\x([0-9A-Fa-f]{2})|\\.|\\$")
@@ -239,7 +239,7 @@ TIMEZONE: Final = Form(
 
 
 def _tags(text: str) -> tuple[bool, tuple[tuple[str, str], ...]]:
-    items = [item.strip() for item in text.split(",") if item.strip()]
+    items = listed(text)
     pairs = [item for item in items if item != "offsets"]
     if not all(_TAG.fullmatch(pair) for pair in pairs):
         raise FormError

@@ -166,13 +166,22 @@ def kept_schema(store: LogStore) -> StructType | None:
             "again."
         ) from error
     assert isinstance(found, StructType)
-    if others := spelled_otherwise(found.names, ()):
+    warn_of_spellings(found, remedy=f": out of {_SCHEMA} at state.path their values are in {RESCUED}")
+    return found
+
+
+def warn_of_spellings(schema: StructType, *, remedy: str = "") -> None:
+    """Say which columns of a schema differ from others by case alone.
+
+    No refusal: the setting with which Spark tells them apart is not told to a source.
+    """
+    others = spelled_otherwise(schema.names, ())
+    if others:
         detail = (
-            f"Spark finds neither by its name, and writes no files with both, unless "
-            f"spark.sql.caseSensitive=true: out of {_SCHEMA} at state.path their values are in {RESCUED}"
+            "Spark finds neither by its name, and writes no files with both, unless "
+            f"spark.sql.caseSensitive=true{remedy}"
         )
         _LOG.warning("columns_differ_by_case", columns=others, detail=detail)
-    return found
 
 
 def _told_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:

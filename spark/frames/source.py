@@ -52,7 +52,7 @@ from spark.frames.batch_splits import (
     shown_values,
     splits_of,
 )
-from spark.frames.column_types import METADATA, RESCUED, spelled_otherwise
+from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
 from spark.frames.inference import (
@@ -64,6 +64,7 @@ from spark.frames.inference import (
     keep_schema,
     kept_schema,
     refuse_unread,
+    warn_of_spellings,
 )
 from spark.frames.log_store import log_store
 from spark.frames.reading import ReadTask, s3_calls
@@ -215,11 +216,7 @@ def _refuse_odd_columns(schema: StructType, from_key: frozenset[str]) -> None:
     """FrameRefused for a schema without columns, and for a variable of the key of another kind."""
     if not schema.fields:
         raise FrameRefused("The schema that is given has no columns: name one at least, or leave it out.")
-    others = spelled_otherwise(schema.names, ())
-    if others:
-        # No refusal: the setting with which Spark tells them apart is not told to a source.
-        detail = "Spark finds neither by its name, unless spark.sql.caseSensitive=true"
-        _LOG.warning("columns_differ_by_case", columns=others, detail=detail)
+    warn_of_spellings(schema)
     if RESCUED in schema.names and not isinstance(schema[RESCUED].dataType, StringType):
         raise FrameRefused(f"The column {RESCUED} of the schema has to be string: it is JSON.")
     for field in schema.fields:

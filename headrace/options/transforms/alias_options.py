@@ -12,6 +12,7 @@ from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, DatePatternError, read_date_pattern
 from headrace.options.given import Entry, Problems
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
+from headrace.options.value_types import listed
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class AliasOptions:
         text = self.text(name)
         older = None if also is None else self.text(also)
         text = older if text is None else text
-        return () if text is None else tuple(part.strip() for part in text.split(",") if part.strip())
+        return () if text is None else listed(text)
 
     def required_names(self, name: str) -> tuple[str, ...]:
         """A list that has to have something in it."""

@@ -15,6 +15,7 @@ from headrace.options.given import Entry, Problems
 from headrace.options.transforms import chain as smt
 from headrace.options.transforms.alias_options import AliasOptions
 from headrace.options.transforms.readers import PREDICATES, TRANSFORM_NAMES, TRANSFORMS
+from headrace.options.value_types import listed
 
 T = TypeVar("T")
 
@@ -63,20 +64,20 @@ def _predicates(
 def _aliases(entries: Mapping[str, Entry], option: str, problems: Problems) -> list[str]:
     """The aliases that an option lists, each once; options of others are problems."""
     entry = entries.get(option)
-    listed = [] if entry is None else [part.strip() for part in entry.text.split(",") if part.strip()]
-    for alias in {alias for alias in listed if listed.count(alias) > 1}:
+    aliases = () if entry is None else listed(entry.text)
+    for alias in {alias for alias in aliases if aliases.count(alias) > 1}:
         problems.add(option, f"names {alias} twice; give the second another alias")
     for name, stray in entries.items():
         if not name.startswith(f"{option}."):
             continue
         rest = name.removeprefix(f"{option}.")
-        if not any(rest.startswith(f"{alias}.") for alias in listed):
+        if not any(rest.startswith(f"{alias}.") for alias in aliases):
             alias = rest.partition(".")[0]
-            close = similar(alias, listed)
+            close = similar(alias, aliases)
             meant = None if close is None else f"{option}.{close}"
             hint = did_you_mean(meant, otherwise=f"add {alias} to {option}, or remove this")
             problems.add(stray.spelled, f"belongs to no alias that {option} lists; {hint}")
-    return list(dict.fromkeys(listed))
+    return list(dict.fromkeys(aliases))
 
 
 def _read(options: AliasOptions, readers: Mapping[str, Callable[[AliasOptions], T]], known: str) -> T | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
+from headrace.options.value_types import listed
 from headrace.options.vendor import VendorOption, changed, kept, needless, refused
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import CONNECT_OPTIONS
@@ -332,7 +333,7 @@ def translate_calls(given: Translation) -> None:
 def _tags(given: Translation) -> list[str]:
     """Tags as `aws.s3.object.tags` has them. Pairs are of no object there unless offsets are."""
     pairs = "s3.object.tagging.key.value.pairs"
-    texts = [pair.strip() for pair in given.text(pairs).split(",") if pair.strip()]
+    texts = listed(given.text(pairs))
     if any(":" not in text for text in texts):
         given.refuse(pairs, "expected a comma-separated list of name:value")
     if any("=" in text.partition(":")[0] for text in texts):

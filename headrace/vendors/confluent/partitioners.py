@@ -7,10 +7,9 @@ from typing import Final
 from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
+from headrace.options.value_types import listed
 from headrace.options.vendor_translation import Translation
-from headrace.vendors.confluent.options import (
-    class_of,
-)
+from headrace.vendors.confluent.options import class_of
 
 _PARTITIONER: Final = "partitioner.class"
 _PATH: Final = "path.format"
@@ -79,7 +78,7 @@ def translate_names(given: Translation) -> None:
     given.own("file.name.values", "plain")
     given.own("file.name.template", _template(given, partitioner, delimiters), by=_PARTITIONER)
     if partitioner.is_timed:
-        _translate_times(given)
+        _translate_times(given, partitioner)
     given.rename("timezone", "file.name.timestamp.timezone")
     _translate_rotation(given, partitioner)
     _note_unused_names(given, partitioner)
@@ -147,15 +146,14 @@ def _pattern(given: Translation, delimiter: str) -> str:
 
 def _fields(given: Translation) -> list[str]:
     option = "partition.field.name"
-    names = [name.strip() for name in given.text(option).split(",") if name.strip()]
+    names = listed(given.text(option))
     if not names:
         given.refuse(option, "is missing; FieldPartitioner needs it, such as partition.field.name=region")
     return [f"{name}={{{{value:{name}}}}}" for name in names]
 
 
-def _translate_times(given: Translation) -> None:
+def _translate_times(given: Translation, partitioner: _Partitioner) -> None:
     """What partitioners by time need, as they do there: missing ones are problems with the line to add."""
-    partitioner = class_of(given, _PARTITIONER, _PARTITIONERS, _Partitioner.DEFAULT, otherwise=_BY_TEMPLATE)
     if partitioner is _Partitioner.TIME:
         _require(given, _DURATION, str(_HOUR_MS))
         _translate_duration(given)

@@ -9,6 +9,7 @@ from headrace.options.choices import Compression
 from headrace.options.object_endings import object_ending
 from headrace.options.sink_settings import OutputFormat
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
+from headrace.options.value_types import listed
 from headrace.options.vendor import (
     CONFLUENT_SOURCE,
     SOURCE_CLASS,
@@ -369,7 +370,7 @@ def _translate_pair(given: Translation, prefix: str) -> None:
     # One problem is enough: what the list would have said is not missing besides.
     given.own("file.name.template", ".*", by=_LIST)
     given.own("topic", "unread", by=_LIST)
-    pairs = [pair.strip() for pair in given.text(_LIST).split(",") if pair.strip()]
+    pairs = listed(given.text(_LIST))
     if not pairs:
         given.refuse(_LIST, f"is missing; mode=GENERIC needs it, such as {_LIST}=TOPIC:.*")
         return

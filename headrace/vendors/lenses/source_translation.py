@@ -7,6 +7,7 @@ from typing import Final
 
 from headrace.names.archive_names import LayoutName
 from headrace.options.transforms.java_regex import JavaRegexError, java_line
+from headrace.options.value_types import listed
 from headrace.options.vendor import (
     LENSES_SOURCE,
     SOURCE_CLASS,
@@ -279,16 +280,16 @@ def _whole_line(text: str) -> str:
 def _translate_filters(given: Translation, *, restores: bool) -> None:
     includes, excludes = "connect.s3.source.extension.includes", "connect.s3.source.extension.excludes"
     searched = f"{_SEARCH}excludes"
-    folders = _list(given.text(searched, ".indexes"))
+    folders = listed(given.text(searched, ".indexes"))
     if restores:
         given.own("layout.indexes", ",".join(f"{each.strip('/')}/" for each in [*folders, ".temp-upload"]))
-    excluded = [_of_extension(each) for each in _list(given.text(excludes))]
+    excluded = [_of_extension(each) for each in listed(given.text(excludes))]
     if not restores or given.is_given(searched):
         excluded += [f"*{escape(each)}*" if each.endswith("/") else f"*{escape(each)}*/*" for each in folders]
     if excluded:
         asked = next(filter(given.is_given, (excludes, searched)), None)
         given.own("object.exclude", ",".join(excluded), by=asked)
-    included = [_of_extension(each) for each in _list(given.text(includes))]
+    included = [_of_extension(each) for each in listed(given.text(includes))]
     if included:
         given.own("object.include", ",".join(included), by=includes)
 
@@ -299,10 +300,6 @@ def _of_extension(text: str) -> str:
         f"[{sign.lower()}{sign.upper()}]" if sign.isascii() and sign.isalpha() else escape(sign)
         for sign in text.removeprefix(".")
     )
-
-
-def _list(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _translate_action(given: Translation, statement: Statement, properties: _Properties) -> None:

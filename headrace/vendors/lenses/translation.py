@@ -5,7 +5,7 @@ from typing import Final
 
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_forms import topic_pattern
-from headrace.options.value_types import FormError
+from headrace.options.value_types import FormError, listed
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import translate_connect
@@ -214,7 +214,7 @@ def _translate_topics(given: Translation, statements: tuple[Statement, ...]) -> 
     own = [topic for topic in dict.fromkeys(named) if topic != EVERY_TOPIC]
     has_all = EVERY_TOPIC in named
     if given.is_given("topics"):
-        topics = [topic.strip() for topic in given.text("topics").split(",") if topic.strip()]
+        topics = listed(given.text("topics"))
         without = [topic for topic in topics if topic not in own]
         if without and not has_all:
             given.refuse(

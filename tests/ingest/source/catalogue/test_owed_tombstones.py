@@ -8,6 +8,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import RowPlace
 from headrace.model.positions import BytePosition, JoinedPosition
 from ingest.source.catalogue.object_commands import Replay, Selection
+from ingest.source.catalogue.tombstones import TombstonePlaces
 from tests.ingest.source.catalogue.desk import listed
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 from tests.ingest.source.catalogue.tombstone_desk import (
@@ -59,10 +60,20 @@ def _replay(desk: "TombstoneDesk", key: str, *, is_from_start: bool = True) -> N
     desk.turn(1000)
 
 
-def _held(desk: "TombstoneDesk", key: str) -> str | None:
-    """Why it is quarantined, where its order is not known."""
+def _require_held(desk: TombstoneDesk, alone: TombstonePlaces, key: str) -> None:
+    """That tombstones are held back, and come after the first value object once that was replayed."""
+    desk.answer(alone)
+    assert desk.read() == []
     entry = desk.entry(key)
-    return entry.error if entry is not None and entry.reason == "tombstone_order_unknown" else None
+    assert entry is not None
+    assert entry.reason == "tombstone_order_unknown"
+    assert f"s3://bucket/{value_key(0)}" in (entry.error or "")
+    _replay(desk, value_key(0))
+    assert desk.read() == [(value_key(0), 0, ())]
+    _replay(desk, key, is_from_start=False)
+    desk.answer(alone)
+    assert desk.read() == [(key, 0, ())]
+    assert desk.catalogue.is_idle
 
 
 @pytest.mark.parametrize("is_at_once", [True, False])
@@ -117,17 +128,8 @@ def test_a_value_whose_tombstones_were_sent_in_the_other_half_alone_is_held_back
         assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
         assert f"s3://bucket/{tombstone_key(1)}" in (entry.error or "")
 
-    alone = placed(1, {}, 0, rows=1, own_from=0)
     _replay(desk, tombstone_key(1))
-    desk.answer(alone)
-    assert desk.read() == []
-    assert f"s3://bucket/{value_key(0)}" in (_held(desk, tombstone_key(1)) or "")
-    _replay(desk, value_key(0))
-    assert desk.read() == [(value_key(0), 0, ())]
-    _replay(desk, tombstone_key(1), is_from_start=False)
-    desk.answer(alone)
-    assert desk.read() == [(tombstone_key(1), 0, ())]
-    assert desk.catalogue.is_idle
+    _require_held(desk, placed(1, {}, 0, rows=1, own_from=0), tombstone_key(1))
 
 
 def test_tombstones_wait_for_each_of_the_values_that_owe_them() -> None:
@@ -159,17 +161,8 @@ def test_tombstones_wait_for_each_of_the_values_that_owe_them() -> None:
     desk = tombstone_desk(ledger, mode="after")
     _replay(desk, value_key(5))
     assert desk.read() == [(value_key(5), 0, ())]
-    alone = placed(6, {}, 0, 5, rows=1, own_from=0)
     desk.turn(1000)
-    desk.answer(alone)
-    assert desk.read() == []
-    assert f"s3://bucket/{value_key(0)}" in (_held(desk, tombstone_key(6)) or "")
-    _replay(desk, value_key(0))
-    assert desk.read() == [(value_key(0), 0, ())]
-    _replay(desk, tombstone_key(6), is_from_start=False)
-    desk.answer(alone)
-    assert desk.read() == [(tombstone_key(6), 0, ())]
-    assert desk.catalogue.is_idle
+    _require_held(desk, placed(6, {}, 0, 5, rows=1, own_from=0), tombstone_key(6))
 
 
 @pytest.mark.parametrize("is_begun", [True, False])
