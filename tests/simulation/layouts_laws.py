@@ -80,8 +80,9 @@ class Archive:
         self._here: set[int] = set()
         """Of the object that is read now."""
         self._loses_sides = any(step.act == "uploads ended" for step in scenario.steps)
-        # Another program may put something under a name that is free again.
-        others = {"deleted", "foreign"}
+        # Another program may put something under a name that is free again; an upload of an attempt that was
+        # not taken is ended after the objects were made.
+        others = {"deleted", "foreign", "aborted"}
         self._made = {key: at for at, what, key, _ in outcome.history if what not in others}
         self._foreign = {stem_of(key) for key in outcome.foreign}
         """Of objects that are not completed, as one of theirs has a name that is taken."""
