@@ -37,6 +37,7 @@ from headrace.model.text_formatting import printable
 from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 from ingest.connect.changes import RecordTooLarge
+from ingest.connect.configuration_reading import Changes, await_read_back, is_read_to
 from ingest.connect.other_workers import BrokerContact
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.rest.port import NotLeading
@@ -53,8 +54,6 @@ _REFUSED_SECONDS: Final = 3.0
 _END_SECONDS: Final = 3.0
 # Not every broker knows a topic at once that was just made.
 _SETTLING_SECONDS: Final = 10.0
-# After so long without what was written the topic is asked for its end: something else may be there.
-_OVERWRITTEN_SECONDS: Final = 1.0
 # How many keys of other programs are kept and logged.
 _MOST_FOREIGN: Final = 100
 _SHOWN: Final = 3
@@ -64,8 +63,6 @@ _RECORD_OVERHEAD: Final = 128
 _ALWAYS_TAKEN: Final = 1_000
 # librdkafka's, where nothing is set.
 _CLIENT_LIMIT: Final = 1_000_000
-
-Changes = Sequence[tuple[ControlKey, bytes | None]]
 
 
 class ConfigurationTopic:
@@ -184,12 +181,12 @@ class ConfigurationTopic:
         Who leads has to as well: it may have hung, and another worker may have led meanwhile.
         """
         self.controls()
-        reading = self._led or self._reader
+        led, reader = self._led, self._reader
         try:
             end = self._admin().stable_end(self._settings.topic)
             # What is not read takes two offsets at least, its record's and its commit's. That the commit of
             # what was read last has been passed shows half a second later, when a fetch has found nothing.
-            is_read = reading is not None and reading.reads_to(end - 1, _END_SECONDS)
+            is_read = is_read_to(end - 1, led, reader, seconds=_END_SECONDS)
         except HeadraceError as error:
             raise _unreadable(error) from error
         if not is_read:
@@ -210,11 +207,13 @@ class ConfigurationTopic:
                     passes=True,
                 )
             self._require_room(changes)
+            # Its records come after what is read, and the commit's after them.
+            least = led.last_read.end + len(changes) + 1
             try:
                 led.commit(list(changes), timeout=_CALL_SECONDS)
             except LeadershipLost as error:
                 raise NotLeading(f"Cannot complete request momentarily: {error}") from error
-            self._read_back(led, changes)
+            await_read_back(led, changes, least=least, ask_end=self._ask_end, failures=self._failures)
 
     def close(self) -> None:
         """Leave the group, so that another worker leads at once; `stop` has been asked for."""
@@ -222,24 +221,6 @@ class ConfigurationTopic:
             self._thread.join(10.0)
         with self._lock:
             self._end_reading()
-
-    def _read_back(self, led: DriverLedger, changes: Changes) -> None:
-        """Return when these are read, or what another program has written over them. Unavailable."""
-        began, end = time.monotonic(), None
-        while any(led.cache.controls().get(key) != raw for key, raw in changes):
-            if self._failures:
-                why = f"the configuration topic cannot be read: {self._failures[0]}"
-                raise Unavailable(f"The change is written, but cannot be read back: {why}")
-            seconds = time.monotonic() - began
-            if seconds > _CALL_SECONDS:
-                raise Unavailable("The change is written, but cannot be read back yet: is Kafka up?")
-            if seconds > _OVERWRITTEN_SECONDS:
-                with suppress(HeadraceError):
-                    if end is None:
-                        _, end = self._admin().ends(self._settings.topic)
-                    if led.reads_to(end, 0.0):
-                        return
-            time.sleep(0.01)
 
     def _require_room(self, changes: Changes) -> None:
         """RecordTooLarge for a record that the brokers would refuse: they would do it again and again."""
@@ -261,6 +242,9 @@ class ConfigurationTopic:
         name, limit = min(limits.items(), key=lambda one: one[1])
         if size > limit:
             raise RecordTooLarge(size=size, limit=limit, name=name)
+
+    def _ask_end(self) -> int:
+        return self._admin().ends(self._settings.topic)[1]
 
     def _admin(self) -> KafkaAdmin:
         return self._new_admin(self._clients.admin, timeout=_END_SECONDS)

@@ -81,10 +81,12 @@ class Worker:
         folder: Path | None,
         startup_seconds: float,
         jvm: Jvm | None = None,
+        failures: ThreadFailures | None = None,
     ) -> None:
         self._settings = settings
         self._load = load
         self._stop = stop
+        self._failures = ThreadFailures() if failures is None else failures
         self._files = None if folder is None else ConnectorFiles(folder, settings.resolved)
         # The lead is given back after what is left to do with it.
         self._topic_stop = Stop()
@@ -107,7 +109,7 @@ class Worker:
 
     def run(self) -> Exit:
         """Until it is asked to stop. InvalidConfiguration, Unavailable at the start."""
-        failures = ThreadFailures()
+        failures = self._failures
         http = self._settings.frame.http
         self._auth = None if http.rest_auth_file is None else AuthFile(http.rest_auth_file)
         with collecting(failures), ExitStack() as closing:
@@ -179,10 +181,20 @@ class Worker:
             found.append(self._refused)
         if self._workers is None or self._id not in self._workers.workers:
             found.append("this worker has not joined its group yet")
-        with suppress(Unavailable):
+        try:
             if not self._spark.startup.is_up():
                 found.append("Spark is starting")
-        return found
+        except HeadraceError as error:
+            found.append(str(error))
+        return found + self._ending()
+
+    def _ending(self) -> list[str]:
+        """That it ends: others take its connectors, while it still closes them."""
+        failure = self._failures.first
+        if failure is not None:
+            is_ours = isinstance(failure, HeadraceError)
+            return [str(failure) if is_ours else f"It ends with an unexpected error: {failure!r}"]
+        return ["this worker is stopping"] if self._stop.asked.is_set() else []
 
     # -- the group -------------------------------------------------------------------------------------------
 

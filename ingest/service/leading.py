@@ -74,6 +74,8 @@ def _lead_until_over(
         close()
         raise
     finally:
+        # All of it, that of a worker's other connectors too, which costs collections alone: Python can thaw
+        # nothing less, and what stayed frozen of this leadership would never be collected.
         gc.unfreeze()
     close()
 

@@ -10,6 +10,7 @@ from tests.simulation.mutations import Mutation, main
 _CHANGES: Final = "ingest/connect/changes.py"
 _HOSTED: Final = "ingest/connect/hosted_connector.py"
 _TOPIC: Final = "ingest/connect/connector_configurations.py"
+_READING: Final = "ingest/connect/configuration_reading.py"
 _ROUTES: Final = "ingest/connect/worker_routes.py"
 _VIEW: Final = "ingest/connect/worker_view.py"
 _PHASE: Final = "ingest/service/leadership_phase.py"
@@ -33,7 +34,7 @@ MUTATIONS: Final = {
     "a change is read back": Mutation(
         "worker",
         "a change is answered when the worker that leads reads it",
-        _TOPIC,
+        _READING,
         "while any(led.cache.controls().get(key) != raw for key, raw in changes):",
         "while False:",
     ),
@@ -91,8 +92,8 @@ MUTATIONS: Final = {
         "worker",
         "a worker that hung while another one led reads the topic to its end before each change",
         _TOPIC,
-        "        reading = self._led or self._reader\n",
-        "        if self._led:\n            return\n        reading = self._reader\n",
+        "        led, reader = self._led, self._reader\n",
+        "        if self._led:\n            return\n        led, reader = None, self._reader\n",
     ),
     "as it was created": Mutation(
         "worker",

@@ -6,12 +6,13 @@ import time
 import urllib.error
 import urllib.request
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
-from headrace.model.errors import Exit, HeadraceError
+from headrace.model.errors import Exit, HeadraceError, Unavailable
+from headrace.process.threads import ThreadFailures
 from ingest.connect.connector_loading import Loading
 from ingest.connect.worker import Worker
-from ingest.connect.worker_settings import read_worker
+from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.service.stop import Stop
 from localstack.ports import free_port
 from tests.support.until import until_sync
@@ -36,15 +37,36 @@ def test_a_worker_without_brokers_lives_and_ends_with_0_when_it_is_stopped() -> 
     assert time.monotonic() - began < 5
 
 
-def _ending(port: int, stop: Stop) -> object:
-    """How a worker ends whose brokers never answer."""
+def test_a_worker_that_ends_is_not_ready() -> None:
+    """Its first failure is the reason, while it still closes connectors; of a stop, that it stops."""
+    stop, failures, ended = Stop(), ThreadFailures(), "Spark's JVM has ended: it was killed."
+    settings, unused = _settings(free_port()), cast("Any", None)
+    worker = Worker(
+        settings, Loading(settings, unused), stop, folder=None, startup_seconds=600.0, failures=failures
+    )
+    joining = ["this worker has not joined its group yet", "Spark is starting"]
+    assert worker.problems() == joining
+
+    stop.ask("SIGTERM")
+    assert worker.problems() == [*joining, "this worker is stopping"]
+    failures.add(Unavailable(ended))
+    assert worker.problems() == [*joining, ended]
+    assert not worker.overview()["ready"]
+
+
+def _settings(port: int) -> WorkerSettings:
+    """Of a worker whose brokers never answer."""
     given = {
         "bootstrap.servers": "127.0.0.1:1",
         "rest.listen": f"127.0.0.1:{free_port()}",
         "http.listen": f"127.0.0.1:{port}",
     }
-    settings = read_worker(json.dumps(given), is_json=True, environment={}, read_file=str)
-    unused: Any = None
+    return read_worker(json.dumps(given), is_json=True, environment={}, read_file=str)
+
+
+def _ending(port: int, stop: Stop) -> object:
+    """How it ends."""
+    settings, unused = _settings(port), cast("Any", None)
     try:
         return Worker(settings, Loading(settings, unused), stop, folder=None, startup_seconds=600.0).run()
     except HeadraceError as error:
