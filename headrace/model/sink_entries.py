@@ -112,7 +112,8 @@ class PartitionCheckpoint:
     before. `topic_id` tells lives of one topic name apart. `leader_epoch` is that of the newest record, or
     marker of a transaction, that was read when this was written, or NO_EPOCH: by it a log is known that was
     cut off below `offset` or `highest`, and has grown again (KIP-320). Between `epoch_end` and `offset` were
-    no records, but what was aborted, or markers: these may be of a later epoch.
+    no records, but what was aborted, or markers: these may be of a later epoch. With an `epoch_end` above
+    `offset` Kafka has deleted what lay before that: the epoch is of what is covered alone.
     """
 
     topic: str

@@ -87,8 +87,12 @@ def removable(checkpoint: PartitionCheckpoint, objects: Iterable[SealedObject]) 
 def moved_to(checkpoint: PartitionCheckpoint, offset: int) -> PartitionCheckpoint:
     """The checkpoint of the same life at another offset, for what Kafka no longer has below it."""
     dead_letters = tuple(one for one in checkpoint.dead_letters if one >= offset)
-    # In which epoch the records before it were written is not known.
-    return replace(checkpoint, offset=offset, dead_letters=dead_letters, leader_epoch=NO_EPOCH)
+    moved = replace(checkpoint, offset=offset, dead_letters=dead_letters)
+    if checkpoint.leader_epoch == NO_EPOCH or checkpoint.highest < offset:
+        return replace(moved, leader_epoch=NO_EPOCH)
+    # In which epoch the records before it were written is not known. But what entries cover has no later one
+    # than this: by it new records are told from those once the log was cut off.
+    return replace(moved, epoch_end=checkpoint.highest + 1)
 
 
 _MARK: Final = "headrace"

@@ -68,8 +68,10 @@ class PartitionOffsets:
         self._committed = grant.offset
         self._highest = grant.highest
         self._epoch = self._known_epoch = grant.leader_epoch
+        # Whether it says anything of what lies before an offset: not where Kafka has deleted that.
+        self._is_proof = grant.leader_epoch != NO_EPOCH and grant.epoch_end <= grant.offset
         # Where the records or markers end of which it is the latest; above that were no records.
-        self._epoch_end = grant.offset if grant.leader_epoch == NO_EPOCH else grant.epoch_end
+        self._epoch_end = grant.epoch_end if self._is_proof else grant.offset
         self._dead_letters = set(grant.dead_letters)
         self._new_dead_letters: set[int] = set()
         self._open: dict[str, _Open] = {}
@@ -122,7 +124,9 @@ class PartitionOffsets:
         if taken:
             # A later epoch than a record's proves as much of it as its own does.
             self._epoch = max(self._epoch, taken[-1])
-            self._epoch_end = max(self._epoch_end, end if changed is None else changed)
+            read = end if changed is None else changed
+            if read > self._epoch_end:
+                self._epoch_end, self._is_proof = read, True
         return changed
 
     def _was_read(self, offset: int) -> bool:
@@ -137,7 +141,20 @@ class PartitionOffsets:
         """
         if epoch != NO_EPOCH:
             self._epoch, self._epoch_end = max(self._epoch, epoch), position
+            self._is_proof = True
         self.advance(position)
+
+    def deleted(self, first: int, end: int) -> int | None:
+        """Kafka has deleted what lies between; the first of it that was not read.
+
+        None: only markers of transactions lay there.
+        """
+        first = max(first, self.position)
+        if first >= end:
+            return None
+        if end > self._epoch_end:
+            self._epoch_end, self._is_proof = end, False
+        return first
 
     @property
     def start(self) -> tuple[int, int]:
@@ -145,7 +162,7 @@ class PartitionOffsets:
 
         Before the position, where only what has an unknown epoch, and no record, lies between the two.
         """
-        return min(self.position, self._epoch_end), self._epoch
+        return min(self.position, self._epoch_end), self._epoch if self._is_proof else NO_EPOCH
 
     def refuse_changed(self, faults: Iterable[int]) -> int | None:
         """The first of these records that fails now and did not when it was read before; None: there is none.
@@ -231,6 +248,8 @@ class PartitionOffsets:
         offset = min(still_open, default=self.position)
         dead_letters = self._dead_letters | self._new_dead_letters
         covered = [one.last_offset for one in objects if one.last_offset is not None]
+        highest = max([self._highest, *covered, *self._new_dead_letters])
+        epoch, epoch_end = self._epoch_of(offset, highest)
         return PartitionCommit(
             objects=tuple(one.id for one in objects),
             dead_letters=tuple(sorted(self._new_dead_letters)),
@@ -239,14 +258,24 @@ class PartitionOffsets:
                 partition=self._grant.partition,
                 topic_id=self._grant.topic_id,
                 offset=offset,
-                highest=max([self._highest, *covered, *self._new_dead_letters]),
+                highest=highest,
                 dead_letters=tuple(sorted(one for one in dead_letters if one >= offset)),
                 options=self._options,
                 is_made_again=self._grant.is_made_again,
-                leader_epoch=self._epoch,
-                epoch_end=min(offset, self._epoch_end),
+                leader_epoch=epoch,
+                epoch_end=epoch_end,
             ),
         )
+
+    def _epoch_of(self, offset: int, highest: int) -> tuple[int, int]:
+        """The leader epoch and `epoch_end` of a checkpoint."""
+        if self.is_replaying and self._known_epoch == NO_EPOCH:
+            # What is covered, and not read again yet, may be of a later one.
+            return NO_EPOCH, offset
+        if self._is_proof:
+            return self._epoch, min(offset, self._epoch_end)
+        is_covering = self._epoch != NO_EPOCH and highest >= offset
+        return (self._epoch, highest + 1) if is_covering else (NO_EPOCH, offset)
 
     @property
     def has_news(self) -> bool:

@@ -173,6 +173,10 @@ class PartitionWork:
         if is_written and position > self._offsets.position:
             self._offsets.read_to(position, epoch)
 
+    def deleted(self, first: int, end: int) -> int | None:
+        """See `PartitionOffsets.deleted`."""
+        return self._offsets.deleted(first, end)
+
     def _look_at_epochs(self, records: KafkaRecords) -> None:
         """Stop before records that are not those that are archived already."""
         changed = self._offsets.note_epochs(records.leader_epochs, records.last_offset + 1)

@@ -226,7 +226,7 @@ class SinkRun:
         if (work := self._work.get(partition)) is None:
             return
         if isinstance(event, LostOffsets):  # below the position were only markers of transactions
-            if (first := max(event.first, work.position)) < event.end:
+            if (first := work.deleted(event.first, event.end)) is not None:
                 # Before a later offset is committed: a slot that ends would take the news with it.
                 self._report((event.topic, event.partition, first, event.end))
         elif event.reason is FaultReason.TOPIC_DELETED:

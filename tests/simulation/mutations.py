@@ -105,6 +105,13 @@ MUTATIONS: Final = {
         "if known != NO_EPOCH:",
         "if False:",
     ),
+    "a log that was cut off below an entry after retention": Mutation(
+        "sink",
+        "the leader epoch of what entries cover outlives records that Kafka has deleted below it",
+        "ingest/sink/starting.py",
+        "    if checkpoint.leader_epoch == NO_EPOCH or checkpoint.highest < offset:\n",
+        "    if True:\n",
+    ),
     "the epoch of what is refused": Mutation(
         "sink",
         "a checkpoint has no epoch of records that were refused",

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from headrace.model.sink_entries import (
+    NO_EPOCH,
     GroupingOptions,
     ObjectState,
     PartitionCheckpoint,
@@ -136,6 +139,20 @@ class TestStart:
         assert one.topics(*found({0: 20}, begin=8)).lost_offsets == ()
         (grant,) = one.archive.next_batch(0, 1)
         assert (grant.offset, grant.dead_letters, grant.highest) == (8, (9,), 6)
+
+    @pytest.mark.parametrize(("highest", "kept"), [(7, (NO_EPOCH, 3)), (8, (2, 9)), (11, (2, 12))])
+    def test_lost_offsets_leave_the_leader_epoch_of_what_is_covered(
+        self, highest: int, kept: tuple[int, int]
+    ) -> None:
+        """By it a log is known that is cut off below that, and has grown again; it ends above the offset."""
+        one = leader(replace(checkpoint(4, highest=highest), leader_epoch=2, epoch_end=3))
+        for begin in (6, 8):
+            one.topics(*found({0: 20}, begin=begin))
+        (grant,) = one.archive.next_batch(0, 1)
+        assert (grant.offset, grant.highest) == (8, highest)
+        epoch, end = kept
+        assert grant.leader_epoch == epoch
+        assert epoch == NO_EPOCH or grant.epoch_end == end
 
     def test_a_topic_made_again_begins_at_its_first_record(self) -> None:
         """Old entries pass over nothing of it; those that are complete go."""

@@ -89,3 +89,69 @@ def test_what_a_slot_has_covered_itself_may_be_of_a_later_epoch_than_its_grant()
     assert one.highest == 7
     assert one.note_epochs([(0, 2)], 8) is None
     assert one.note_epochs([(0, 2), (5, 3)], 8) == 5
+
+
+def test_what_lies_before_an_offset_is_not_asked_for_once_kafka_has_deleted_it() -> None:
+    """A replica that begins earlier would say that the epoch ended before; entries are judged by it still."""
+    one = offsets_of(7, highest=8, leader_epoch=1, epoch_end=9)
+    assert one.start == (7, NO_EPOCH)
+    assert one.note_epochs([(7, 2)], 8) == 7
+    assert one.start == (7, NO_EPOCH)
+    assert one.note_epochs([(7, 0), (8, 1), (9, 2)], 10) is None
+    one.advance(8)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (8, 2, 8)
+    assert one.start == (8, 2)
+
+
+def test_an_epoch_of_entries_alone_stays_one_until_a_record_is_read() -> None:
+    """Aborted records of an unknown epoch prove nothing; above the entries it is needed no more."""
+    one = offsets_of(7, highest=9, leader_epoch=1, epoch_end=10)
+    one.read_to(9, NO_EPOCH)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (9, 1, 10)
+    one.read_to(12, NO_EPOCH)
+    assert one.commit().checkpoint.leader_epoch == NO_EPOCH
+    one.read_to(13, 2)
+    assert one.start == (13, 2)
+
+
+def test_what_is_deleted_while_a_slot_reads_is_not_asked_for() -> None:
+    """A broker that was killed may have it again, with a later epoch: none of it was read.
+
+    Below the position were only markers.
+    """
+    one = offsets_of(3, leader_epoch=1, epoch_end=3)
+    assert one.deleted(3, 10) == 3
+    one.read_to(10, NO_EPOCH)
+    assert one.start == (10, NO_EPOCH)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (10, NO_EPOCH, 10)
+    assert one.note_epochs([(3, 1), (5, 2)], 10) is None
+    assert one.start == (10, NO_EPOCH)
+    assert one.deleted(2, 10) is None
+    one.note_epochs([(10, 2)], 11)
+    one.advance(11)
+    assert one.start == (11, 2)
+
+
+def test_what_is_deleted_while_a_slot_reads_leaves_the_epoch_of_entries() -> None:
+    """As at a start."""
+    one = offsets_of(3, highest=8, leader_epoch=1, epoch_end=3)
+    assert one.deleted(2, 6) == 3
+    one.read_to(6, NO_EPOCH)
+    checkpoint = one.commit().checkpoint
+    assert (checkpoint.offset, checkpoint.leader_epoch, checkpoint.epoch_end) == (6, 1, 9)
+    assert one.note_epochs([(6, 1), (7, 2)], 9) == 7
+
+
+def test_the_epoch_of_entries_is_not_that_of_the_first_records_that_are_read_again() -> None:
+    """Where none is known, as of another sink's files, what is covered may be of any, up to its end."""
+    one = offsets_of(7, highest=9)
+    for offset, epoch in ((7, 1), (8, 1), (9, 2)):
+        assert one.note_epochs([(offset, epoch)], offset + 1) is None
+        one.advance(offset + 1)
+        known = epoch if offset == 9 else NO_EPOCH
+        commit = one.commit()
+        assert commit.checkpoint.leader_epoch == known
+        one.committed(commit)

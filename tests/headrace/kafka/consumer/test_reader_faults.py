@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
     AclBinding,
     AclBindingFilter,
@@ -20,9 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, i
 
 from headrace.kafka.consumer import partition_reader
 from headrace.kafka.consumer.batch_fetch import NewFetch, RecordFetch, best_fetch
-from headrace.kafka.consumer.message_columns import FaultReason, PartitionFault, ReaderEvent
+from headrace.kafka.consumer.message_columns import FaultReason, LostOffsets, PartitionFault, ReaderEvent
 from headrace.kafka.consumer.partition_reader import PartitionReader
-from headrace.model.sink_entries import TopicPartition
+from headrace.model.sink_entries import NO_EPOCH, TopicPartition
 from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
@@ -215,6 +216,52 @@ def test_a_log_that_had_only_aborted_transactions_is_known_when_it_was_cut_off(
         assert isinstance(event, PartitionFault)
         assert (event.offset, event.reason) == (4, FaultReason.LOG_TRUNCATED)
         assert "has other records now from offset 2 on" in event.message
+    finally:
+        broker.stop()
+
+
+def test_an_epoch_whose_records_are_deleted_is_no_log_that_was_cut_off(tmp_path: Path) -> None:
+    """Retention is ordinary: the broker says of such an epoch that it ends where the log begins.
+
+    After a kill a log may begin where it did before, and say this still.
+    """
+    broker = Broker(folder=tmp_path, jar_folder=JAR_FOLDER, port=free_port())
+    broker.start()
+    try:
+        topic = new_topic("old", bootstrap=broker.bootstrap)
+        at = TopicPartition(topic, 0)
+
+        def read(start: int, epoch: int, end: int = 10) -> tuple[list[tuple[int, int]], list[ReaderEvent]]:
+            """The leader epochs of what a reader gets from there on, and what has happened."""
+            runs: list[tuple[int, int]] = []
+            events: list[ReaderEvent] = []
+            given = {"bootstrap.servers": broker.bootstrap}
+            with closing(PartitionReader(given, group_id="g", budget_bytes=MIB)) as one:
+                one.assign({at: start}, {at: epoch})
+
+                def is_over() -> bool:
+                    runs.extend(run for records in one.poll(1000, 0.1) for run in records.leader_epochs)
+                    events.extend(one.drain_events())
+                    return one.positions()[at] == end or any(isinstance(e, PartitionFault) for e in events)
+
+                until_sync(is_over, seconds=60)
+            return runs, events
+
+        produced(broker, topic, *([b"%d" % number] for number in range(5)))
+        early = read(0, NO_EPOCH, 5)[0][0][1]
+        broker.stop()
+        broker.start()
+        produced(broker, topic, *([b"%d" % number] for number in range(5)))
+        late = read(0, early)[0][-1][1]
+        assert late > early
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        place = KafkaPartition(topic, 0, 7)
+        admin.delete_records([place])[place].result(60)
+        assert read(7, early) == ([(7, late)], [])
+        assert read(3, early) == ([(7, late)], [LostOffsets(topic=topic, partition=0, first=3, end=7)])
+        broker.daemon.kill()
+        broker.start()
+        assert read(7, early) == ([(7, late)], [])
     finally:
         broker.stop()
 
