@@ -122,6 +122,14 @@ class LastRead(NamedTuple):
     end: int
 
     @property
+    def place(self) -> tuple[int, int]:
+        """By which the furthest of several is found: of those of one end it is one whose epoch is known.
+
+        Without it a log that was cut off, and has grown past that end since, would pass for what was read.
+        """
+        return self.end, self.epoch
+
+    @property
     def text(self) -> str:
         """As the table `meta` has it."""
         return f"{self.epoch} {self.end}"

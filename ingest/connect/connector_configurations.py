@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
+from operator import attrgetter
 from typing import Final
 
 import structlog
@@ -291,7 +292,8 @@ class ConfigurationTopic:
                 self._last_read,
                 *(one.last_read for one in (self._reader, self._led) if one is not None),
             ]
-            self._last_read = max((one for one in found if one is not None), key=_end_of, default=None)
+            known = (one for one in found if one is not None)
+            self._last_read = max(known, key=attrgetter("place"), default=None)
             return self._last_read
 
     def _read(self) -> LedgerReader:
@@ -420,10 +422,6 @@ class ConfigurationTopic:
             # What it has read back the reader may not have read yet.
             self._read_so_far()
             self._led = ledger
-
-
-def _end_of(read: LastRead) -> int:
-    return read.end
 
 
 def _unreadable(error: HeadraceError) -> HeadraceError:

@@ -272,6 +272,28 @@ RESTORE: Final = {
     ),
 }
 """By what it is about; its bad share are tombstones."""
+OWED: Final = Circumstance(
+    {
+        **RESTORE["a value that cannot be restored"].options,
+        "restore.tombstones": "proven",
+        "transaction.boundary.records": (None, "1"),
+    },
+    ("kill", "stop"),
+    bad_share=0.0,
+    orders=("spoiled",),
+    portions=(1,),
+    counts=(5, 6, 8),
+    partitions=(1,),
+    story=(
+        Act((12.0,), ("stop", "kill")),
+        Act((0.0,), "change", {"options": {"restore.tombstones": "after"}}),
+        Act((0.0,), "mended"),
+        Act((0.0, 0.5), "start"),
+        Act((0.0, 0.1, 4.0), "replay", {"from_start": True, "states": ["quarantined"]}),
+        Act((8.0,), "wait"),
+    ),
+)
+"""Of restores too, drawn apart: a tombstone that a quarantined value owes, as `proven` is no more."""
 _WORKS: Final[Mapping[str, _Option]] = {
     "sqs.queue.url": None,
     "transaction.boundary.records": ("1", "3"),

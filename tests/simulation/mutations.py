@@ -277,6 +277,13 @@ MUTATIONS: Final = {
         "            self._recall(pending.object.id.bucket, place)\n",
         "",
     ),
+    "owed tombstones": Mutation(
+        "restore",
+        "tombstones that a quarantined value owes are replayed with it",
+        "ingest/source/catalogue/tombstones.py",
+        "self._ends += filter(None, [self.owed.admit(pending)])",
+        "pass",
+    ),
     "a late start is none to wait for": Mutation(
         "sink",
         "a slot that is free is started where Spark is late with another",

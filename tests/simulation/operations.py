@@ -9,7 +9,7 @@ from typing import Any, Final
 from headrace.kafka.control_records import TargetState
 from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
-from headrace.model.ledger_entry import ControlKey, decode_key
+from headrace.model.ledger_entry import ControlKey, State, decode_key
 from headrace.model.sink_entries import (
     PartitionCheckpoint,
     TopicPartition,
@@ -243,8 +243,9 @@ class Operations:
 
         kernel.spawn(kernel.process("command"), run, "command")
 
-    def _replay(self, from_start: bool) -> None:  # a scenario's own word
+    def _replay(self, from_start: bool, states: Sequence[str] = ()) -> None:  # a scenario's own words
         self.repeats += from_start
+        wanted = Selection(states=frozenset(map(State, states)))
         settings = self._made.settings(self._course.options)
 
         def body() -> None:
@@ -253,7 +254,7 @@ class Operations:
                 return
             with reading:
                 buckets = settings.buckets
-                found = objects_to_replay(reading.cache, buckets, Selection(), from_start=from_start)
+                found = objects_to_replay(reading.cache, buckets, wanted, from_start=from_start)
                 _submit(settings, reading, "replay", list(found), from_start=from_start)
 
         self._command(body)

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final
 
 from tests.simulation.apart import around
-from tests.simulation.circumstances import RESTORE, Circumstance, chosen_options
+from tests.simulation.circumstances import OWED, RESTORE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, fault_steps, story_of
@@ -83,6 +83,7 @@ _OPERATED: Final = 0.15
 _BOUNDED: Final = 0.25
 _CHANGED: Final = 0.3
 _PROVEN: Final = 0.7
+_OWED: Final = 1 / 30
 
 
 @cache
@@ -126,12 +127,15 @@ def restore_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"restore-{seed}")
     chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, RESTORE)
+    # Drawn apart, as bounds are.
+    if (owing := random.Random(f"restore-owed-{seed}")).random() < _OWED:
+        chosen, about = OWED.chosen(owing, chosen), OWED
     archive = {name: value for name, value in chosen.items() if name.startswith("archive.") and value}
     own = {name: value for name, value in chosen.items() if not name.startswith("archive.")}
     options = valid_options(own, FIXED, {}) | archive | _bounds(seed)
-    more, changes = _changes(seed, options)
+    more, changes = ({}, ()) if about is OWED else _changes(seed, options)
     options |= more
-    partitions = rng.choice((1, 1, 2))
+    partitions = rng.choice((about.partitions if about is not None else ()) or (1, 1, 2))
     has_tombstones = "archive.keys" in archive and "archive.tombstones" in archive
     share = rng.choice((0.0, 0.1, 0.4)) if has_tombstones else 0.0
     if about is not None and about.bad_share is not None:
@@ -180,10 +184,11 @@ def _with_changes(seed: int, steps: Iterable[Step], changes: Sequence[Step]) -> 
 def _records(
     rng: random.Random, partitions: int, share: float, about: Circumstance | None
 ) -> Iterator[Given]:
-    """Records with keys, and so great a share of tombstones."""
+    """Records with keys, and so great a share of tombstones; or one, whose place is proven."""
+    owed = rng.choice((1, 2, 3)) if about is OWED else None
     counts = () if about is None else about.counts
     for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(1, 4, 6), big=(12, 25))):
-        value = None if rng.random() < share else b'{"n":%d}' % number
+        value = None if rng.random() < share or number == owed else b'{"n":%d}' % number
         yield Given(ARCHIVED, rng.randrange(partitions), b"k%d" % number, value, 1_700_000_000_000 + number)
 
 

@@ -98,7 +98,7 @@ class RestoreCourse(Course):
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
-        return {**super().acts(), **self._operations.acts(), "arrive": self._arrive}
+        return {**super().acts(), **self._operations.acts(), "arrive": self._arrive, "mended": self._mend}
 
     def _arrive(self, portion: int, of: int, order: str, late: float) -> None:
         made = self.made
@@ -131,6 +131,12 @@ class RestoreCourse(Course):
             self.told.setdefault(key, made.kernel.now + late)
             made.queue.announce(INCOMING, key, etag=one.etag.strip('"'), size=len(one.body), after=late)
         self._outcome.arrived = len(self._copied) == len(archive)
+
+    def _mend(self) -> None:
+        """What the store gave spoiled is whole again."""
+        bucket = self.made.bucket
+        if (spoiled := bucket.objects[INCOMING].get(self._spoiled)) is not None:
+            spoiled.body = bucket.objects[ARCHIVE][self._spoiled].body
 
     def _taken(self, bucket: str, key: str, _stored: StoredObject) -> None:
         """What an object holds something of must be in Kafka, key and all, when it goes."""

@@ -45,7 +45,9 @@ def translate_formats(given: Translation) -> None:
     if not given.is_given(_FORMAT):
         given.refuse(_FORMAT, f"is missing; add one of {', '.join(FORMATS)}")
     given.own("output.format", wanted, by=_FORMAT)
-    _translate_codecs(given, wanted)
+    codecs = _codecs(given)
+    codec, option = codecs[wanted]
+    given.own("file.compression.type", codec, by=option)
     given.own("json.format", "connect")
     given.own(
         "json.decimal.format",
@@ -60,8 +62,10 @@ def translate_formats(given: Translation) -> None:
     given.own("output.bytes.extension", given.exact_text(extension, ".bin").strip(), by=extension)
     separator = given.exact_text("format.bytearray.separator", "\n")
     given.own("output.separator", _escaped(separator), by="format.bytearray.separator")
-    sides = _translate_sides(given)
-    _translate_level(given, wanted, sides)
+    sides = _translate_sides(given, codecs)
+    gzipped = {form for form in _TEXTS if codecs[form][0] == "gzip"}
+    are_sides = not gzipped.isdisjoint(sides.values())
+    _translate_level(given, are_values=wanted in gzipped, are_sides=are_sides)
     note_unused_formats(given, wanted, sides)
 
 
@@ -84,32 +88,31 @@ def _word(given: Translation, option: str, *, default: bool) -> str:
     return "true" if given.flag(option, default=default) else "false"
 
 
-def _translate_codecs(given: Translation, wanted: str) -> None:
-    """Write the compression of values; options of other formats decide nothing, as there."""
-    avro = given.choice("avro.codec", _AVRO_CODECS, "none")
-    parquet = given.choice("parquet.codec", _PARQUET_CODECS, "snappy")
+def _codecs(given: Translation) -> dict[str, tuple[str, str]]:
+    """The compression of objects of each format, and the option that says it."""
     text = given.choice("s3.compression.type", _TEXT_CODECS, "none")
-    codecs = {"avro": (avro, "avro.codec"), "parquet": (parquet, "parquet.codec")}
-    codec, option = codecs.get(wanted, (text, "s3.compression.type"))
-    given.own("file.compression.type", codec, by=option)
+    return {
+        "avro": (given.choice("avro.codec", _AVRO_CODECS, "none"), "avro.codec"),
+        "parquet": (given.choice("parquet.codec", _PARQUET_CODECS, "snappy"), "parquet.codec"),
+        **dict.fromkeys(_TEXTS, (text, "s3.compression.type")),
+    }
 
 
-def _translate_level(given: Translation, wanted: str, sides: Mapping[str, str]) -> None:
-    """Write how hard values are compressed, where they are JSON or bytes; of keys alone it is gzip's own."""
+def _translate_level(given: Translation, *, are_values: bool, are_sides: bool) -> None:
+    """Write how hard values are compressed, where they are gzipped; of keys alone it is gzip's own."""
     option = "s3.compression.level"
     level = given.integer(option, -1, low=-1, high=9)
-    is_gzip = given.choice("s3.compression.type", _TEXT_CODECS, "none") == "gzip"
-    if is_gzip and wanted in _TEXTS:
+    if are_values:
         if level >= 0:
             given.own("file.compression.level", level, by=option)
-    elif is_gzip and not _TEXTS.isdisjoint(sides.values()):
+    elif are_sides:
         if given.is_given(option):
             given.note(option, Fate.NEEDLESS, _LEVEL_OF_SIDES)
     else:
         given.unused(option, without="s3.compression.type=gzip of JSON or bytes")
 
 
-def _translate_sides(given: Translation) -> dict[str, str]:
+def _translate_sides(given: Translation, codecs: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """Write objects of keys and headers, and where tombstones go; the formats of these objects."""
     keys = given.flag("store.kafka.keys", default=False)
     headers = given.flag("store.kafka.headers", default=False)
@@ -119,7 +122,8 @@ def _translate_sides(given: Translation) -> dict[str, str]:
     known = {"keys": FORMATS, "headers": HEADER_FORMATS}
     found = {side: class_of(given, f"{side}.format.class", known[side], "avro") for side in sides}
     for side, form in found.items():
-        _translate_side(given, side, form)
+        given.own(f"sidecars.{side}.format", form, by=f"{side}.format.class")
+        given.own(f"sidecars.{side}.compression.type", codecs[form][0], by=f"{side}.format.class")
     for side in known.keys() - found.keys():
         given.unused(f"{side}.format.class", without=f"store.kafka.{side}=true")
     _translate_tombstones(given, has_keys=keys)
@@ -150,16 +154,6 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     # Whole, for its directories are between whatever `directory.delim` is.
     names = name_template(given, Delimiters.of(given), [directory])
     given.own("sidecars.tombstones.template", names, by=option)
-
-
-def _translate_side(given: Translation, role: str, wanted: str) -> None:
-    codecs = {
-        "avro": given.choice("avro.codec", _AVRO_CODECS, "none"),
-        "parquet": given.choice("parquet.codec", _PARQUET_CODECS, "snappy"),
-    }
-    codec = codecs.get(wanted, given.choice("s3.compression.type", _TEXT_CODECS, "none"))
-    given.own(f"sidecars.{role}.format", wanted, by=f"{role}.format.class")
-    given.own(f"sidecars.{role}.compression.type", codec, by=f"{role}.format.class")
 
 
 def _escaped(separator: str) -> str:

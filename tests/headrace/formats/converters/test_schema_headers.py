@@ -8,13 +8,14 @@ from uuid import UUID
 
 import pytest
 
-from headrace.conversion.sink_records import RecordConverter
+from headrace.conversion.sink_records import RecordConverter, sink_records
 from headrace.formats.converted_records import Conversion
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from headrace.vendors.connect.options import needless_of_converter
 from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import Answers, datum, http_registry
+from tests.headrace.formats.transforms.transformed import NOW_MS, chain, kafka_records, sink_of
 
 _GUID: Final = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 _OTHER: Final = UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
@@ -33,6 +34,7 @@ _ANSWERS: Final[Answers] = {
 _ZEROS: Final = datum(_AVRO, {"a": None, "b": 0})
 _VALUE: Final = "__value_schema_id"
 _KEY: Final = "__key_schema_id"
+_TRANSFORMS: Final = "org.apache.kafka.connect.transforms."
 
 
 def _read(
@@ -179,3 +181,40 @@ def test_ids_that_say_nothing_are_faults() -> None:
     reasons = [(fault.offset, fault.reason) for fault in found.faults]
     assert reasons == [(0, "schema_unknown"), (1, "not_framed"), (2, "not_framed"), (3, "not_framed")]
     assert _rows(found) == [{"price": 1}]
+
+
+@pytest.mark.parametrize(
+    ("step", "left"),
+    [
+        ({"type": f"{_TRANSFORMS}DropHeaders", "headers": f"{_VALUE},{_KEY}"}, ["other"]),
+        # What a transform writes there is no schema of what was read before it.
+        (
+            {"type": f"{_TRANSFORMS}InsertHeader", "header": _VALUE, "value.literal": "junk"},
+            [_VALUE, _KEY, "other", _VALUE],
+        ),
+    ],
+)
+def test_a_schema_is_named_by_a_header_that_a_transform_changes(
+    step: dict[str, str], left: list[str]
+) -> None:
+    """Records are converted first, as in Connect, also where transforms look into them after that."""
+    headers = ((_VALUE, _HEAD), (_KEY, _HEAD), ("other", b"1"))
+    opened = {"type": f"{_TRANSFORMS}ReplaceField$Value", "exclude": "a"}
+    with http_registry(_ANSWERS) as (one, _):
+        avro = "io.confluent.connect.avro.AvroConverter"
+        options = {
+            "value.converter": avro,
+            "value.converter.schema.registry.url": one.urls[0],
+            "key.converter": avro,
+            "key.converter.schema.registry.url": one.urls[0],
+            "output.format": "parquet",
+            **chain(step, opened),
+        }
+        records = kafka_records([(datum(_AVRO, {"a": "y", "b": -1}), _ZEROS, headers, NOW_MS)])
+        found = sink_records(sink_of(options)).convert(records)
+
+    assert found.faults == ()
+    (run,) = found.runs
+    assert run.key.arrow().to_pylist() == [{"a": None, "b": 0}]
+    assert run.value.arrow().to_pylist() == [{"b": -1}]
+    assert [name for name, _ in (run.records.headers or ((),))[0]] == left

@@ -7,7 +7,14 @@ import pytest
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import RowPlace
 from headrace.model.positions import BytePosition, JoinedPosition
-from ingest.source.catalogue.object_commands import Replay, Selection
+from ingest.source.catalogue.object_commands import (
+    AlterOffsets,
+    Mark,
+    ObjectCommand,
+    Offset,
+    Replay,
+    Selection,
+)
 from ingest.source.catalogue.tombstones import TombstonePlaces
 from tests.ingest.source.catalogue.desk import listed
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
@@ -22,6 +29,7 @@ from tests.ingest.source.catalogue.tombstone_desk import (
 )
 
 _MERGED: Final = (RowPlace(1, 0, 2),)
+_VALUE: Final = listed(value_key(0)).id
 
 
 def _given_up(ledger: FakeLedger, *, rows: int = 2, sent: int | None = 0) -> str | None:
@@ -60,7 +68,9 @@ def _replay(desk: "TombstoneDesk", key: str, *, is_from_start: bool = True) -> N
     desk.turn(1000)
 
 
-def _require_held(desk: TombstoneDesk, alone: TombstonePlaces, key: str) -> None:
+def _require_held(
+    desk: TombstoneDesk, alone: TombstonePlaces, key: str, *, is_from_start: bool = False
+) -> None:
     """That tombstones are held back, and come after the first value object once that was replayed."""
     desk.answer(alone)
     assert desk.read() == []
@@ -68,7 +78,7 @@ def _require_held(desk: TombstoneDesk, alone: TombstonePlaces, key: str) -> None
     assert entry is not None
     assert entry.reason == "tombstone_order_unknown"
     assert f"s3://bucket/{value_key(0)}" in (entry.error or "")
-    _replay(desk, value_key(0))
+    _replay(desk, value_key(0), is_from_start=is_from_start)
     assert desk.read() == [(value_key(0), 0, ())]
     _replay(desk, key, is_from_start=False)
     desk.answer(alone)
@@ -115,10 +125,17 @@ def test_tombstones_that_a_value_has_sent_are_not_repeated_with_it() -> None:
     assert desk.catalogue.is_idle
 
 
-def test_a_value_whose_tombstones_were_sent_in_the_other_half_alone_is_held_back() -> None:
-    """What of them came after all values is in Kafka: whether it comes twice is for a person to say."""
+@pytest.mark.parametrize("sent", [0, None])
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_a_value_whose_tombstones_were_sent_in_the_other_half_alone_is_held_back(
+    sent: int | None, is_at_once: bool
+) -> None:
+    """What of them came after all values is in Kafka: whether it comes twice is for a person to say.
+
+    The commands of its sentence are given at once, or each when the one before is over.
+    """
     ledger = FakeLedger()
-    assert _given_up(ledger, rows=5) == "done"
+    assert _given_up(ledger, rows=5, sent=sent) == "done"
     desk = tombstone_desk(ledger, mode="after")
     for _ in range(2):
         _replay(desk, value_key(0))
@@ -128,11 +145,21 @@ def test_a_value_whose_tombstones_were_sent_in_the_other_half_alone_is_held_back
         assert (entry.state, entry.reason) == (State.QUARANTINED, "tombstone_order_unknown")
         assert f"s3://bucket/{tombstone_key(1)}" in (entry.error or "")
 
+    found = placed(1, {}, 0, rows=1, own_from=0)
     _replay(desk, tombstone_key(1))
-    _require_held(desk, placed(1, {}, 0, rows=1, own_from=0), tombstone_key(1))
+    if not is_at_once:
+        _require_held(desk, found, tombstone_key(1))
+        return
+    _replay(desk, value_key(0), is_from_start=False)
+    assert desk.read() == [(value_key(0), 0, ())]
+    desk.turn(1000)
+    desk.answer(found)
+    assert desk.read() == [(tombstone_key(1), 0, ())]
+    assert desk.catalogue.is_idle
 
 
-def test_tombstones_wait_for_each_of_the_values_that_owe_them() -> None:
+@pytest.mark.parametrize("is_from_start", [True, False])
+def test_tombstones_wait_for_each_of_the_values_that_owe_them(is_from_start: bool) -> None:
     """One was given up before its first row, so that no search shows it; the other is read again."""
     ledger = FakeLedger()
     desk = tombstone_desk(ledger)
@@ -162,7 +189,8 @@ def test_tombstones_wait_for_each_of_the_values_that_owe_them() -> None:
     _replay(desk, value_key(5))
     assert desk.read() == [(value_key(5), 0, ())]
     desk.turn(1000)
-    _require_held(desk, placed(6, {}, 0, 5, rows=1, own_from=0), tombstone_key(6))
+    found = placed(6, {}, 0, 5, rows=1, own_from=0)
+    _require_held(desk, found, tombstone_key(6), is_from_start=is_from_start)
 
 
 @pytest.mark.parametrize("is_begun", [True, False])
@@ -190,3 +218,85 @@ def test_a_value_that_waits_for_another_try_gets_its_tombstones_from_the_start_a
     assert desk.read() == [(value_key(0), 0, ((tombstone_key(1), _MERGED),))]
     desk.turn()
     assert desk.reason(tombstone_key(1)) == "joined"
+
+
+@pytest.mark.parametrize(
+    "done",
+    [Mark(selection=Selection(key=value_key(0))), AlterOffsets(offsets={_VALUE: Offset(state=State.DONE)})],
+)
+def test_a_value_that_was_counted_as_done_owes_its_tombstones_when_it_is_read_after_all(
+    done: ObjectCommand,
+) -> None:
+    """By `mark`, or by an offset that Connect's interface has set: neither has read it."""
+    ledger = FakeLedger()
+    assert _given_up(ledger) == "joined"
+    desk = tombstone_desk(ledger, mode="after")
+    desk.do(desk.catalogue.apply_command(done, [listed(value_key(0), last_modified_ms=OLD)], desk.now))
+    desk.turn(1000)
+    assert desk.reason(tombstone_key(1)) == "joined"
+    assert desk.read() == []
+
+    _replay(desk, value_key(0))
+    assert desk.read() == [(value_key(0), 0, ())]
+    desk.turn(1000)
+    desk.answer(placed(1, {}, 0, rows=1, own_from=0))
+    assert desk.read() == [(tombstone_key(1), 0, ())]
+    assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize("mode", ["after", "proven"])
+def test_a_value_that_comes_back_continues_without_what_was_sent_meanwhile(mode: str) -> None:
+    """It had ended where it was, so that its tombstones came after all values: they are not sent again."""
+    ledger = FakeLedger()
+    desk = tombstone_desk(ledger)
+    desk.show(*values_with_keys(0), tombstone_key(1))
+    desk.answer(placed(1, {value_key(0): (RowPlace(1, 0, 1), RowPlace(2, 1, 2))}, 0, rows=3, own_from=3))
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    gone = LedgerEntry(
+        state=State.SKIPPED,
+        reason="missing",
+        position=JoinedPosition(BytePosition(8), 2, 1),
+        sides=work.sides,
+        tombstones=work.tombstones,
+        size=10,
+    )
+    desk.commit(plan, work.object.id, gone)
+    desk.finish(plan)
+    desk.turn()
+    assert desk.reason(tombstone_key(1)) == "tombstone_order_unknown"
+
+    desk = tombstone_desk(ledger, mode="after")
+    _replay(desk, tombstone_key(1), is_from_start=False)
+    desk.answer(placed(1, {}, 0, rows=3, own_from=1))
+    plan = desk.plan()
+    assert [(work.object.id.key, work.first_row) for work in desk.works[plan]] == [(tombstone_key(1), 1)]
+    sent = LedgerEntry(
+        state=State.DONE, records=2, position=JoinedPosition(BytePosition(9), 3), sides=(), size=10
+    )
+    desk.commit(plan, listed(tombstone_key(1)).id, sent)
+    desk.finish(plan)
+
+    desk = tombstone_desk(ledger, mode=mode)
+    desk.show(*values_with_keys(0), tombstone_key(1), listing_id=2)
+    desk.turn(1000)
+    # The one that it has sent stays: its position counts it.
+    assert desk.read() == [(value_key(0), 0, ((tombstone_key(1), (RowPlace(1, 0, 1),)),))]
+    assert desk.catalogue.is_idle
+
+
+def test_a_replayed_value_gets_its_tombstones_though_later_ones_were_begun_before_a_restart() -> None:
+    """Their object continues with its own rows alone: the others are still to come with the value object."""
+    ledger = FakeLedger()
+    assert _given_up(ledger, rows=5) == "done"
+    begun = LedgerEntry(state=State.PARTIAL, position=JoinedPosition(BytePosition(9), 3), records=1, size=10)
+    ledger.commit(listed(tombstone_key(1)).id, begun)
+
+    desk = tombstone_desk(ledger)
+    desk.show(*values_with_keys(0), tombstone_key(1), listing_id=2)
+    _replay(desk, value_key(0))
+    desk.answer(placed(1, {value_key(0): _MERGED}, 0, rows=5, own_from=2))
+    plan = desk.plan(0)
+    assert (value_key(0), (_MERGED,)) in [
+        (work.object.id.key, tuple(each.places for each in work.tombstones)) for work in desk.works[plan]
+    ]

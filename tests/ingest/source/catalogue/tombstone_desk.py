@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import RowPlace
+from headrace.model.positions import BytePosition, JoinedPosition
 from headrace.options.choices import Ordering
 from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.source.object_selection import object_filter_of
@@ -73,8 +74,14 @@ class TombstoneDesk(Desk):
         for work in self.works[plan]:
             merged = tuple((each.keys.key, each.places) for each in work.tombstones)
             found.append((work.object.id.key, work.first_row, merged))
+            sent = sum(place.count for each in work.tombstones for place in each.places)
             done = LedgerEntry(
-                state=State.DONE, records=3, sides=work.sides, tombstones=work.tombstones, size=10
+                state=State.DONE,
+                records=3,
+                position=JoinedPosition(BytePosition(9), work.first_row + 3, sent),
+                sides=work.sides,
+                tombstones=work.tombstones,
+                size=10,
             )
             self.commit(plan, work.object.id, done)
         self.finish(plan)
