@@ -220,9 +220,14 @@ class Shown:
             self._look_closely(instance, life, shown)
 
     def _is_hidden(self, instance: "Instance") -> bool:
-        """Whether clients get nothing of its ledger now."""
-        broker = self._made.broker
-        return self._ledger_topic(instance) in broker.denied | broker.hidden | broker.leaderless
+        """Whether clients get nothing of its ledger now, or not what is committed after an open transaction.
+
+        Of the latter a leader has heard from the slot.
+        """
+        broker, name = self._made.broker, self._ledger_topic(instance)
+        if name in broker.denied | broker.hidden | broker.leaderless:
+            return True
+        return name in broker.topics and len(broker.visible(name, 0)) < len(broker.durable(name, 0))
 
     def _look_at_bounds(self, instance: "Instance", shown: Snapshot) -> None:
         recent = shown.recent if shown.sink is None else shown.sink.recent
