@@ -1,7 +1,6 @@
-"""The other workers of a group: which live, which of them runs which connector, and requests passed on to it.
+"""The other workers of a group: which live, and requests passed on to them.
 
-A worker lives that was heard of lately, unless its process is seen to be gone before. Connectors are spread
-evenly, and moved as little as possible.
+A worker lives that was heard of lately, unless its process is seen to be gone before.
 """
 
 import http.client
@@ -10,7 +9,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from email.message import Message
@@ -22,39 +21,12 @@ import structlog
 
 from headrace.model.connector_records import WorkersRecord
 from headrace.model.errors import HeadraceError
+from ingest.connect.assignment import assign
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.server import FORWARDED
 
 _log = structlog.get_logger(__name__)
-
-
-def assign(
-    connectors: Collection[str], workers: Collection[str], before: Mapping[str, Collection[str]]
-) -> dict[str, tuple[str, ...]]:
-    """The connectors of each worker, sorted: each connector once, no worker with two more than another.
-
-    A connector stays where it was `before` unless its worker is gone, or has more than its share.
-    """
-    if not workers:
-        return {}
-    least, more = divmod(len(connectors), len(workers))
-    kept: dict[str, list[str]] = {}
-    taken: set[str] = set()
-    # Who has most may keep one more than the others, so that nothing moves for the rest's sake.
-    for worker in sorted(workers, key=lambda one: (-len(before.get(one, ())), one)):
-        room = least + (1 if more > 0 else 0)
-        mine = [one for one in sorted(before.get(worker, ())) if one in connectors and one not in taken][
-            :room
-        ]
-        if len(mine) > least:
-            more -= 1
-        kept[worker] = mine
-        taken.update(mine)
-    for connector in sorted(set(connectors) - taken):
-        worker = min(kept, key=lambda one: (len(kept[one]), one))
-        kept[worker].append(connector)
-    return {worker: tuple(sorted(kept[worker])) for worker in sorted(kept)}
 
 
 # Who led before is gone, or is heard of within this time.

@@ -29,6 +29,7 @@ from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.own_version import own_version
 from headrace.process.threads import ThreadFailures, collecting, start_thread
+from ingest.connect.assignment import Unplaced, assign
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.connector_loading import Loading
@@ -38,7 +39,6 @@ from ingest.connect.other_workers import (
     Liveness,
     OtherGroup,
     Sender,
-    assign,
     group_mark,
     refusal_of,
     tell_leader,
@@ -52,7 +52,7 @@ from ingest.connect.worker_routes import (
     refused_acts,
 )
 from ingest.connect.worker_settings import ConnectorFiles, WorkerSettings
-from ingest.connect.worker_view import WorkerDirectory, pages_server
+from ingest.connect.worker_view import WorkerDirectory, WorkerFigures, pages_server
 from ingest.http.http_server import HttpServer
 from ingest.http.rest.auth import AuthFile
 from ingest.http.rest.port import NotLeading
@@ -98,6 +98,8 @@ class Worker:
         self._since_ms = wall_ms()
         self._url: str | None = None
         self._liveness = Liveness(self._id, session_seconds=settings.session_timeout_ms / 1000)
+        place = f"config.storage.topic = {settings.topic!r}" if folder is None else str(folder)
+        self._unplaced = Unplaced(self._id, place)
         self._leads_since: float | None = None
         self._looking = threading.Lock()
         self._controls: Mapping[ControlKey, bytes] = {}
@@ -151,6 +153,7 @@ class Worker:
             self._topic.foreign,
             None if self._files is None else self._files.problem,
             self._liveness.problem if self._topic.is_leading else None,
+            self._unplaced.problem,
         )
         return {
             "worker": self._id,
@@ -172,6 +175,17 @@ class Worker:
     def hosted(self) -> Mapping[str, HostedConnector]:
         """The connectors that run here."""
         return self._hosted.all()
+
+    def figures(self) -> WorkerFigures:
+        """See `WorkerView.figures`."""
+        workers = self._workers
+        mine = None if workers is None else workers.workers.get(self._id)
+        return WorkerFigures(
+            leads=self._topic.is_leading,
+            known=len(self._records),
+            assigned=0 if mine is None else len(mine.connectors),
+            unplaced=len(self._unplaced.names),
+        )
 
     def problems(self) -> list[str]:
         """Why the worker is not ready; a connector that has failed is no reason."""
@@ -215,6 +229,9 @@ class Worker:
         names = set(() if mine is None else mine.connectors)
         names |= set(self._liveness.adopted(workers, set(self._records)))
         self._hosted.reconcile({name: self._records[name] for name in names if name in self._records})
+        # Who leads gives away all that it has; without brokers nothing is known of the others.
+        is_judged = not self._topic.is_leading and self._topic.problem is None
+        self._unplaced.look(workers if is_judged else None, self._records)
 
     def _look(self) -> None:
         with self._looking:

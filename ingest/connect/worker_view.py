@@ -1,7 +1,7 @@
 """What a worker shows: connectors over REST, those of other workers included, pages and metrics."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, NoReturn, Protocol
 from urllib.parse import quote, unquote
@@ -191,6 +191,16 @@ _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _OF_ONE: Final = ("", "status", "metrics", "health/live", "health/ready")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerFigures:
+    """How many connectors the worker knows, is to run, and knows to run on no worker; whether it leads."""
+
+    leads: bool
+    known: int
+    assigned: int
+    unplaced: int
+
+
 class WorkerView(Protocol):
     """What of the worker is shown; any thread may ask."""
 
@@ -202,6 +212,9 @@ class WorkerView(Protocol):
 
     def problems(self) -> list[str]:
         """Why the worker is not ready, a sentence each."""
+
+    def figures(self) -> WorkerFigures:
+        """What `/metrics` counts of the worker."""
 
 
 class WorkerPages:
@@ -269,7 +282,8 @@ class WorkerPages:
         return "There is no such connector on this worker; / lists those that there are."
 
     def _exposition(self) -> bytes:
-        return self._process.exposition() + _metrics_of(self._view.hosted())
+        of_worker: Any = _OfWorker(self._view)
+        return self._process.exposition() + generate_latest(of_worker) + _metrics_of(self._view.hosted())
 
 
 def pages_server(listen: HostPort, view: WorkerView) -> HttpServer:
@@ -310,6 +324,39 @@ def _not_begun(record: ConnectorRecord) -> Snapshot:
     """A connector that is not loaded yet, or could not be: `since_ms` is 0, and there is no figure."""
     sink = SinkStatus() if direction_of(record) is Direction.SINK else None
     return Snapshot(name=record.name, version=own_version(), at_ms=wall_ms(), sink=sink)
+
+
+CONNECTORS: Final = ("known", "assigned", "running", "unplaced")
+
+
+class _OfWorker(Collector):
+    """The worker's own metrics: a connector that runs nowhere has none."""
+
+    def __init__(self, view: WorkerView) -> None:
+        self._view = view
+
+    def collect(self) -> Iterable[Metric]:
+        """As the worker is at present."""
+        figures, running = self._view.figures(), len(self._view.hosted())
+        connectors = GaugeMetricFamily(
+            "headrace_worker_connectors",
+            "Connectors that this worker knows, is to run and runs, and those that no worker runs.",
+            labels=["state"],
+        )
+        counts = (figures.known, figures.assigned, running, figures.unplaced)
+        for state, count in zip(CONNECTORS, counts, strict=True):
+            connectors.add_metric([state], count)
+        return [
+            GaugeMetricFamily(
+                "headrace_worker_ready",
+                "1 while /health/ready of the worker says so.",
+                value=float(not self._view.problems()),
+            ),
+            GaugeMetricFamily(
+                "headrace_worker_leader", "1 while this worker leads its group.", value=float(figures.leads)
+            ),
+            connectors,
+        ]
 
 
 class _AllConnectors(Collector):

@@ -72,6 +72,24 @@ RESUMED = {
 }
 
 
+def worker(instance: int, **shown: str) -> dict[str, str]:
+    """What a worker shows: `known` and `running` connectors, `unplaced`, `ready`, `leader`."""
+    here = f'job="w",instance="{instance}"'
+    defaults = {"ready": "1", "leader": "0", "known": "2", "assigned": "1", "running": "1", "unplaced": "0"}
+    found = {f'headrace_build_info{{{here},role="worker"}}': shown.pop("build", "1")}
+    for name, value in (defaults | shown).items():
+        own = name in {"ready", "leader"}
+        series = f"worker_{name}{{{here}}}" if own else f'worker_connectors{{{here},state="{name}"}}'
+        found[f"headrace_{series}"] = value
+    return found
+
+
+GONE = dict.fromkeys(("build", "ready", "leader", "known", "assigned", "running", "unplaced"), "1x100 stale")
+NOTHING = {"known": "0", "assigned": "0", "running": "0"}
+# Not scraped while it waits to be started again.
+RESTARTED = " ".join(["0x1 stale _x3"] * 60)
+
+
 @pytest.mark.parametrize(
     ("shown", "firing"),
     [
@@ -95,6 +113,48 @@ RESUMED = {
         ),
         pytest.param(
             {'headrace_build_info{job="w",instance="1",role="worker"}': "1"}, set(), id="idle worker"
+        ),
+        pytest.param({**worker(1, leader="1", **NOTHING), **worker(2, **NOTHING)}, set(), id="idle workers"),
+        pytest.param({**worker(1, leader="1"), **worker(2)}, set(), id="workers"),
+        pytest.param(
+            {**worker(1, leader="1"), **worker(2, ready="1x290 0x10", running="1x290 0x10")},
+            {"HeadraceWorkerNotReady", "HeadraceConnectorNowhere"},
+            id="a worker is not ready, and runs nothing",
+        ),
+        pytest.param(
+            {**worker(1, leader="1", running="2"), **worker(2, ready=RESTARTED, assigned="0", running="0")},
+            {"HeadraceWorkerNotReady"},
+            id="a worker is started again and again",
+        ),
+        pytest.param(
+            worker(1, ready="0", **NOTHING),
+            {"HeadraceWorkerNotReady", "HeadraceNoWorkerLeads"},
+            id="a worker that was never ready",
+        ),
+        pytest.param(
+            {**worker(1), **worker(2, **GONE)},
+            {"HeadraceNoWorkerLeads", "HeadraceConnectorNowhere"},
+            id="the worker that led is gone, and none leads",
+        ),
+        pytest.param(
+            {**worker(1, leader="1", running="2"), **worker(2, **GONE)},
+            set(),
+            id="its connectors are taken over",
+        ),
+        pytest.param(
+            {**worker(1, leader="1"), **worker(2, running="0", unplaced="1")},
+            {"HeadraceConnectorNowhere"},
+            id="given to a worker that does not have it",
+        ),
+        pytest.param(
+            {**worker(1, leader="1", known="1"), **worker(2, known="1", unplaced="1")},
+            {"HeadraceConnectorNowhere"},
+            id="only a worker that does not lead has it",
+        ),
+        pytest.param(
+            {**worker(1), 'headrace_build_info{job="w",instance="2",role="worker"}': "1"},
+            set(),
+            id="the worker that leads is of 1.0.0",
         ),
         pytest.param({'up{job="w",instance="1"}': "0"}, {"HeadraceGone"}, id="gone"),
         pytest.param(

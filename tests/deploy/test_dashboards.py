@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.metrics import MetricWrapperBase
 
+from ingest.connect.worker_view import CONNECTORS
 from ingest.http.metrics import (
     MESSAGES,
     MODES,
@@ -28,11 +29,19 @@ DASHBOARD: Any = json.loads((TOP / "deploy" / "grafana" / "headrace.json").read_
 SCRAPE = {"job", "instance"}
 # What a worker adds to every series of a connector, and shows of its own.
 WORKER = {"connector"}
-WORKER_SERIES = {"headrace_connector_failed": {"connector"}}
+WORKER_SERIES: dict[str, set[str]] = {
+    "headrace_connector_failed": {"connector"},
+    "headrace_worker_ready": set(),
+    "headrace_worker_leader": set(),
+    "headrace_worker_connectors": {"state"},
+}
 # What every process shows of itself, whatever runs in it.
-PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": set(), "headrace_until_idle": set()}
+PROCESS_SERIES: dict[str, set[str]] = {"headrace_build_info": {"role"}, "headrace_until_idle": set()}
 OF_PROCESSES = {"HeadraceGone", "HeadraceJobGone"}
+OF_WORKERS = {"HeadraceWorkerNotReady", "HeadraceNoWorkerLeads", "HeadraceConnectorNowhere"}
 VALUES: dict[str, dict[str, tuple[str, ...]]] = {
+    "headrace_build_info": {"role": ("source", "sink", "worker")},
+    "headrace_worker_connectors": {"state": CONNECTORS},
     "headrace_objects": {"state": STATES},
     "headrace_objects_total": {"state": (*STATES, "ignored")},
     "headrace_mode": {"mode": MODES},
@@ -136,14 +145,15 @@ def test_every_panel_can_be_limited_to_a_connector() -> None:
     assert chosen["allValue"] == ".*"
     for panel in panels():
         for query in panel["targets"]:
-            per_worker = query["expr"].startswith("count by (job, instance)")
+            # Those of a worker, which count its connectors.
+            per_worker = "count by (job, instance)" in query["expr"] or "headrace_worker_" in query["expr"]
             assert per_worker or 'connector=~"$connector"' in query["expr"], panel["title"]
 
 
 def test_every_alert_tells_connectors_apart() -> None:
-    """But for those of a process."""
+    """But for those of a process, and of workers."""
     for name, expression in rules():
-        assert name in OF_PROCESSES or "by (job, connector" in expression, name
+        assert name in OF_PROCESSES | OF_WORKERS or "by (job, connector" in expression, name
 
 
 @pytest.mark.parametrize("role", ["source", "sink", "worker"])

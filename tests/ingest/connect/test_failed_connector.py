@@ -15,7 +15,7 @@ from headrace.vendors.load import load
 from ingest.cli.run import worker_lines
 from ingest.cli.status import connector_lines
 from ingest.connect.hosted_connector import HostedConnector, pause_after
-from ingest.connect.worker_view import WorkerPages
+from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import Request
 from ingest.http.snapshot import Snapshot
 from tests.support.until import until_sync
@@ -62,6 +62,10 @@ class _Worker:
     def problems(self) -> list[str]:
         """See `WorkerView`."""
         return []
+
+    def figures(self) -> WorkerFigures:
+        """See `WorkerView`."""
+        return WorkerFigures(leads=True, known=1, assigned=1, unplaced=0)
 
     def answer(self, path: str) -> str:
         """The body of a page."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.worker_view import WorkerPages
+from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import Request
 
 
@@ -32,6 +32,22 @@ class View:
         """None."""
         return []
 
+    def figures(self) -> WorkerFigures:
+        """It leads, and knows one that no worker runs."""
+        return WorkerFigures(leads=True, known=3, assigned=1, unplaced=1)
+
+
+class UnreadyView(View):
+    """One that is not ready, and does not lead."""
+
+    def problems(self) -> list[str]:
+        """One."""
+        return ["Kafka does not answer this worker"]
+
+    def figures(self) -> WorkerFigures:
+        """It knows nothing."""
+        return WorkerFigures(leads=False, known=0, assigned=0, unplaced=0)
+
 
 @pytest.mark.parametrize("path", ["/connectors/{}", "/connectors/{}/", "/connectors/{}/status"])
 @pytest.mark.parametrize(
@@ -48,3 +64,27 @@ def test_a_connector_that_does_not_run_here_is_a_sentence(path: str, name: str, 
 
     assert answer.status == 404
     assert answer.body.decode().startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("view", "shown"),
+    [
+        (
+            View(),
+            {
+                "headrace_worker_ready 1.0",
+                "headrace_worker_leader 1.0",
+                'headrace_worker_connectors{state="known"} 3.0',
+                'headrace_worker_connectors{state="assigned"} 1.0',
+                'headrace_worker_connectors{state="running"} 0.0',
+                'headrace_worker_connectors{state="unplaced"} 1.0',
+            },
+        ),
+        (UnreadyView(), {"headrace_worker_ready 0.0", "headrace_worker_leader 0.0"}),
+    ],
+)
+def test_a_worker_that_runs_nothing_has_metrics_of_its_own(view: View, shown: set[str]) -> None:
+    """Those of its connectors vanish with them: an alert over these alone would be silent."""
+    request = Request(method="GET", path="/metrics", query="", headers=Message(), body=b"")
+
+    assert shown <= set(WorkerPages(view).answer(request).body.decode().splitlines())

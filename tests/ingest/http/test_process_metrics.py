@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.worker_view import WorkerPages
+from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import Request
 from ingest.http.metrics import Metrics, ProcessMetrics, commit_of
 from ingest.http.snapshot import Snapshot, SnapshotHolder
@@ -160,6 +160,9 @@ class _NoConnectors:
 
     def problems(self) -> list[str]:
         return []
+
+    def figures(self) -> WorkerFigures:
+        return WorkerFigures(leads=False, known=0, assigned=0, unplaced=0)
 
 
 def shown_by_worker() -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.model.connector_records import ConnectorRecord
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.worker_view import WorkerPages
+from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import SinkStatus, Snapshot, SnapshotHolder
@@ -78,6 +78,11 @@ class _Worker:
     def problems(self) -> list[str]:
         """See `WorkerView`."""
         return self.worker_problems
+
+    def figures(self) -> WorkerFigures:
+        """See `WorkerView`."""
+        number = len(self.connectors)
+        return WorkerFigures(leads=True, known=number, assigned=number, unplaced=0)
 
     def answer(self, request: Request) -> Response:
         """What the worker answers; connectors look around all the time, unless they hang."""
