@@ -137,6 +137,9 @@ class Worker:
                     failures.raise_first()
                     self._spark.startup.is_up()
                     self._tick()
+            except Exception as error:
+                failures.add(error)  # it is shown as the reason while connectors are closed
+                raise
             finally:
                 self._leave()
                 self._hosted.close(self._stop.at_once.is_set)
@@ -198,16 +201,14 @@ class Worker:
         try:
             if not self._spark.startup.is_up():
                 found.append("Spark is starting")
-        except HeadraceError as error:
-            found.append(str(error))
-        return found + self._ending()
+        except Exception as error:  # noqa: BLE001  # whatever has ended Spark is the reason
+            found.append(_reason(error))
+        return found + [one for one in self._ending() if one not in found]
 
     def _ending(self) -> list[str]:
         """That it ends: others take its connectors, while it still closes them."""
-        failure = self._failures.first
-        if failure is not None:
-            is_ours = isinstance(failure, HeadraceError)
-            return [str(failure) if is_ours else f"It ends with an unexpected error: {failure!r}"]
+        if self._failures.first is not None:
+            return [_reason(self._failures.first)]
         return ["this worker is stopping"] if self._stop.asked.is_set() else []
 
     # -- the group -------------------------------------------------------------------------------------------
@@ -408,6 +409,12 @@ class Worker:
         except HeadraceError as error:
             return error
         return None
+
+
+def _reason(failure: BaseException) -> str:
+    """Why the worker ends, in a sentence."""
+    is_ours = isinstance(failure, HeadraceError)
+    return str(failure) if is_ours else f"It ends with an unexpected error: {failure!r}"
 
 
 def _serve(server: HttpServer, closing: ExitStack) -> None:

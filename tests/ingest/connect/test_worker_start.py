@@ -15,6 +15,7 @@ from ingest.connect.worker import Worker
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.service.stop import Stop
 from localstack.ports import free_port
+from spark.jvm import Jvm
 from tests.support.until import until_sync
 
 
@@ -52,6 +53,28 @@ def test_a_worker_that_ends_is_not_ready() -> None:
     failures.add(Unavailable(ended))
     assert worker.problems() == [*joining, ended]
     assert not worker.overview()["ready"]
+
+
+def test_a_spark_that_fails_unexpectedly_is_the_reason() -> None:
+    """In a sentence, once: `/status` answers while the worker closes."""
+    settings, unused, failures = _settings(free_port()), cast("Any", None), ThreadFailures()
+    loading, jvm = Loading(settings, unused), _BrokenJvm()
+    worker = Worker(settings, loading, Stop(), folder=None, startup_seconds=600.0, jvm=jvm, failures=failures)
+    worker._spark.start()
+    reason = "It ends with an unexpected error: RuntimeError('Answer from Java side is empty')"
+    until_sync(lambda: reason in worker.problems(), seconds=30, what="the reason")
+    failures.add(jvm.error)  # as the worker's own turn adds it
+    assert worker.problems() == ["this worker has not joined its group yet", reason]
+
+
+class _BrokenJvm(Jvm):
+    """One whose gateway ends with an error that is none of ours."""
+
+    error = RuntimeError("Answer from Java side is empty")
+
+    def gateway(self, _conf: object) -> Any:
+        """Raise it."""
+        raise self.error
 
 
 def _settings(port: int) -> WorkerSettings:
