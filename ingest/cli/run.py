@@ -19,6 +19,7 @@ from headrace.model.errors import Exit, InvalidConfiguration, Unavailable
 from headrace.model.text_formatting import counted, printable
 from headrace.options import Settings, SettingsError
 from headrace.options.settings import SparkSettings
+from headrace.options.worker_text import is_json
 from headrace.process import logs
 from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
@@ -154,10 +155,11 @@ def _bar(settings: Settings) -> AbstractContextManager[None]:
 
 def worker_settings(file: Path) -> WorkerSettings:
     """The settings of a worker's file. InvalidConfiguration with every problem."""
+    text = read_text(file, "The worker's file")
     try:
         return read_worker(
-            read_text(file, "The worker's file"),
-            is_json=file.suffix == ".json",
+            text,
+            is_json=is_json(text, file.suffix),
             environment=environment(),
             read_file=lambda path: Path(path).read_text(encoding="utf-8"),
         )
