@@ -21,6 +21,7 @@ from headrace.options import Settings, SettingsError
 from headrace.options.settings import SparkSettings
 from headrace.options.worker_text import is_json
 from headrace.process import logs
+from headrace.process.descriptors import raise_descriptor_limit
 from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
 from ingest.checks.probes.machine import (
@@ -66,6 +67,12 @@ _log = structlog.get_logger(__name__)
 
 # How long a standby waits for the ledger when the REST interface asks for it.
 _LEDGER_SECONDS: Final = 30.0
+# Files and connections that a worker has open, and for each connector with one broker. Fewer than these are
+# reached by connectors that memory has room for.
+_OWN_DESCRIPTORS: Final = 60
+_CONNECTORS_DESCRIPTORS: Final = 30
+_FEW_DESCRIPTORS: Final = 4_096
+_MORE_DESCRIPTORS: Final = "raise the hard limit: LimitNOFILE= of a unit, ulimit -Hn of a shell"
 
 UntilIdleFlag = Annotated[
     bool,
@@ -127,6 +134,8 @@ def run(
         )
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
+        # Before there is a JVM, whose Python workers have what it has.
+        raise_descriptor_limit()
         require_versions(settings.spark)
         stop = Stop()
         stop.install()
@@ -259,6 +268,9 @@ def worker(
     )
     for warning in settings.warnings:
         _log.warning("configuration_warned", warning=warning)
+    if (most := raise_descriptor_limit()) < _FEW_DESCRIPTORS:
+        room = (most - _OWN_DESCRIPTORS) // _CONNECTORS_DESCRIPTORS
+        _log.warning("open_files_limited", limit=most, connectors=max(0, room), fix=_MORE_DESCRIPTORS)
     require_versions(settings.frame.spark)
     stop = Stop()
     stop.install()
