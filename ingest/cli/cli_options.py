@@ -67,7 +67,8 @@ Sets = Annotated[
 WorkerConfig = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="A Connect worker's .properties file, for bootstrap.servers and security."
+        metavar="FILE",
+        help="A Connect worker's file (.properties, or JSON), for bootstrap.servers and security.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]

@@ -9,6 +9,7 @@ from typing import Final
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings, SettingsError
 from headrace.options.configuration_text import FileKind
+from headrace.options.worker_text import is_json, properties_text, worker_pairs
 from headrace.vendors.load import load
 
 KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
@@ -21,7 +22,7 @@ def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None
     """
     overrides = assignments(sets)
     text = read_text(file, "The configuration file")
-    worker = None if worker_config is None else read_text(worker_config, "--worker-config")
+    worker = None if worker_config is None else _worker_text(worker_config)
     try:
         return load(
             text,
@@ -33,6 +34,17 @@ def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None
         )
     except SettingsError as error:
         raise InvalidConfiguration(f"{file}: {error}") from error
+
+
+def _worker_text(file: Path) -> str:
+    """The options of a worker's file as `.properties`, whichever it is. InvalidConfiguration."""
+    text = read_text(file, "--worker-config")
+    if not is_json(text, file.suffix):
+        return text
+    try:
+        return properties_text(dict(worker_pairs(text, is_json=True)))
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"--worker-config {file}: {error}") from error
 
 
 def environment() -> Mapping[str, str]:

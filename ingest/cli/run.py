@@ -19,7 +19,9 @@ from headrace.model.errors import Exit, InvalidConfiguration, Unavailable
 from headrace.model.text_formatting import counted, printable
 from headrace.options import Settings, SettingsError
 from headrace.options.settings import SparkSettings
+from headrace.options.worker_text import is_json
 from headrace.process import logs
+from headrace.process.descriptors import raise_descriptor_limit
 from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
 from ingest.checks.probes.machine import (
@@ -65,6 +67,12 @@ _log = structlog.get_logger(__name__)
 
 # How long a standby waits for the ledger when the REST interface asks for it.
 _LEDGER_SECONDS: Final = 30.0
+# Files and connections that a worker has open, and for each connector with one broker. Fewer than these are
+# reached by connectors that memory has room for.
+_OWN_DESCRIPTORS: Final = 60
+_CONNECTORS_DESCRIPTORS: Final = 30
+_FEW_DESCRIPTORS: Final = 4_096
+_MORE_DESCRIPTORS: Final = "raise the hard limit: LimitNOFILE= of a unit, ulimit -Hn of a shell"
 
 UntilIdleFlag = Annotated[
     bool,
@@ -126,6 +134,8 @@ def run(
         )
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
+        # Before there is a JVM, whose Python workers have what it has.
+        raise_descriptor_limit()
         require_versions(settings.spark)
         stop = Stop()
         stop.install()
@@ -154,10 +164,11 @@ def _bar(settings: Settings) -> AbstractContextManager[None]:
 
 def worker_settings(file: Path) -> WorkerSettings:
     """The settings of a worker's file. InvalidConfiguration with every problem."""
+    text = read_text(file, "The worker's file")
     try:
         return read_worker(
-            read_text(file, "The worker's file"),
-            is_json=file.suffix == ".json",
+            text,
+            is_json=is_json(text, file.suffix),
             environment=environment(),
             read_file=lambda path: Path(path).read_text(encoding="utf-8"),
         )
@@ -257,6 +268,9 @@ def worker(
     )
     for warning in settings.warnings:
         _log.warning("configuration_warned", warning=warning)
+    if (most := raise_descriptor_limit()) < _FEW_DESCRIPTORS:
+        room = (most - _OWN_DESCRIPTORS) // _CONNECTORS_DESCRIPTORS
+        _log.warning("open_files_limited", limit=most, connectors=max(0, room), fix=_MORE_DESCRIPTORS)
     require_versions(settings.frame.spark)
     stop = Stop()
     stop.install()

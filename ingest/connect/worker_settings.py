@@ -19,18 +19,16 @@ from headrace.names.archive_names import is_topic_name
 from headrace.options import Settings
 from headrace.options.configuration_text import (
     FileKind,
-    Members,
     NoReference,
-    PropertiesError,
     ReferenceMissing,
     References,
-    parse_properties,
     read_text,
 )
 from headrace.options.given import Problems, SettingsError
 from headrace.options.merge import is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
+from headrace.options.worker_text import properties_text, worker_pairs
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
 
@@ -62,8 +60,6 @@ _SESSION: Final = integer(6_000, 1_800_000)
 _USUAL_REQUEST: Final = 1_114_112
 _PORT: Final = integer(1, 65_535)
 _REPLICATION: Final = integer(1, 32_767)
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
-_ESCAPES_OF_NAMES: Final = str.maketrans({sign: f"\\{sign}" for sign in "=: #!"})
 # A name and a bucket that no connector has: the worker is read by the same reader as its connectors.
 _FRAME: Final = {"name": "worker", "aws.s3.bucket.name": "none", "topic": "none", "file.name.template": ".*"}
 
@@ -97,7 +93,7 @@ def read_worker(
     text: str, *, is_json: bool, environment: Mapping[str, str], read_file: Callable[[str], str]
 ) -> WorkerSettings:
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
-    pairs = _pairs(text, is_json=is_json)
+    pairs = worker_pairs(text, is_json=is_json)
     written = dict(pairs)
     limits = worker_limits(written)
 
@@ -124,7 +120,7 @@ def read_worker(
         kind="json",
         environment=environment,
         read_file=read_file,
-        worker_config=_properties(of_frame),
+        worker_config=properties_text(of_frame),
     )
     group = given.get("group.id", DEFAULT_GROUP)
     if not group.strip():
@@ -146,56 +142,13 @@ def read_worker(
         session_timeout_ms=_number(given, "session.timeout.ms", _SESSION) or 10_000,
         advertised_host=_advertised_host(given),
         advertised_port=_number(given, "rest.advertised.port", _PORT),
-        text=_properties(written),
-        unlimited_text=_properties(
+        text=properties_text(written),
+        unlimited_text=properties_text(
             {name: value for name, value in written.items() if limit_of(name) is None}
         ),
         resolved=lambda option, text: references().replaced(option, text),
         warnings=warnings,
     )
-
-
-def _pairs(text: str, *, is_json: bool) -> list[tuple[str, str]]:
-    content = text.removeprefix("\ufeff")
-    try:
-        pairs = _json_pairs(content) if is_json else parse_properties(content)
-    except (PropertiesError, ValueError) as error:
-        raise InvalidConfiguration(f"The worker's file cannot be read: {error}.") from error
-    return [(name, value if _has_own_blanks(name) else value.strip()) for name, value in pairs]
-
-
-def _json_pairs(text: str) -> list[tuple[str, str]]:
-    """The options that have a value; ValueError of a text that is no JSON."""
-    try:
-        found = json.loads(text, object_pairs_hook=Members)
-    except RecursionError:
-        raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
-    if not isinstance(found, Members) or any(isinstance(value, list) for _, value in found):
-        raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
-    last = dict(found)
-    return [
-        (name, value if isinstance(value, str) else json.dumps(value))
-        for name, value in found
-        if last[name] is not None
-    ]
-
-
-def _has_own_blanks(name: str) -> bool:
-    """Whether blanks at the ends of the value are its own.
-
-    Kafka cuts them off from whatever it knows, other secrets included; a password of SASL it has in
-    `sasl.jaas.config` only, in quotes.
-    """
-    return name.endswith("sasl.password")
-
-
-def _properties(given: Mapping[str, str]) -> str:
-    """The options as `.properties` text, every sign that means something there escaped."""
-    lines = []
-    for name, value in given.items():
-        key, text = name.translate(_ESCAPES | _ESCAPES_OF_NAMES), value.translate(_ESCAPES)
-        lines.append(f"{key}=\\{text}" if text.startswith(" ") else f"{key}={text}")
-    return "\n".join(lines)
 
 
 def _rest_listen(given: Mapping[str, str]) -> str:

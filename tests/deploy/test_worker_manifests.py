@@ -56,9 +56,12 @@ def test_the_workers_file_is_read_and_says_where_its_pod_is() -> None:
     assert not secret["defaultMode"] & 0o004
 
 
-@pytest.mark.parametrize("what", ["stop", "restart", "memory"])
+@pytest.mark.parametrize("what", ["stop", "restart", "memory", "connectors"])
 def test_the_unit_gives_it_time_and_starts_it_again(what: str) -> None:
-    """A clean stop takes up to 30 s; a configuration error is not tried again; a worker may die alone."""
+    """A clean stop takes up to 30 s; a configuration error is not tried again; a worker may die alone.
+
+    Defaults of systemd are enough for some thirty connectors, or for a hundred on a small machine.
+    """
     unit = configparser.ConfigParser(interpolation=None, strict=False)
     unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
     unit.read(DEPLOY / "systemd" / "headrace-worker.service")
@@ -69,6 +72,9 @@ def test_the_unit_gives_it_time_and_starts_it_again(what: str) -> None:
         assert service["KillMode"] == "mixed"
     elif what == "memory":
         assert service["OOMPolicy"] == "continue"
+    elif what == "connectors":
+        assert int(service["LimitNOFILE"]) >= 500 * 30
+        assert int(service["TasksMax"]) >= 500 * 22
     else:
         assert service["Restart"] == "always"
         assert service["RestartPreventExitStatus"] == "2"

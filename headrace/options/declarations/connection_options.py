@@ -67,8 +67,8 @@ BOOTSTRAP_SERVERS = required(
     "bootstrap.servers",
     SERVERS,
     Group.KAFKA,
-    "The Kafka cluster. May instead come from `--worker-config FILE` (a Connect worker `.properties`) or "
-    "`--set bootstrap.servers=..`.",
+    "The Kafka cluster. May instead come from `--worker-config FILE` (a Connect worker's, `.properties` or "
+    "JSON) or `--set bootstrap.servers=..`.",
 )
 EXACTLY_ONCE = option(
     "exactly.once.support",

@@ -1,0 +1,117 @@
+"""`--worker-config`: a worker's file counts as much as JSON as it does as `.properties`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from headrace.model.errors import InvalidConfiguration
+from headrace.options import Settings
+from ingest.cli.configuration import read_settings
+from ingest.cli.run import worker_settings
+
+_SOURCE = {"name": "orders", "aws.s3.bucket.name": "uploads", "topic": "orders", "file.name.template": ".*"}
+_AIVEN_SINK = {
+    "name": "orders",
+    "connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+    "topics": "orders",
+    "aws.s3.bucket.name": "archive",
+    "aws.s3.region": "eu-west-1",
+    "format.output.type": "jsonl",
+}
+_BROKERS = {"bootstrap.servers": "broker:9092"}
+# The names of files that say, and do not say, what is in them.
+_NAMES = ("worker.properties", "worker.json", "worker.JSON", "worker")
+
+
+def read(
+    folder: Path, worker: Mapping[str, object], name: str, given: Mapping[str, str] = _SOURCE
+) -> Settings:
+    """The settings of a connector next to a worker's file of this name."""
+    if name == "worker.properties":
+        text = "\n".join(f"{option}={value}" for option, value in worker.items())
+    else:
+        # As Windows' editors begin a file.
+        text = "\ufeff" + json.dumps(worker, indent=2)
+    (folder / name).write_text(text, encoding="utf-8")
+    config = folder / "connector.json"
+    config.write_text(json.dumps(given))
+    return read_settings(config, sets=(), worker_config=folder / name)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize(
+    ("limit", "option", "value", "said"),
+    [
+        ({"connector.client.config.override.policy": "None"}, "producer.override.linger.ms", "5", "set this"),
+        ({"connector.client.config.override.policy": "Mine"}, "topic", "orders", "expected All, None"),
+        ({"config.providers": "env", "config.providers.env.param.allowlist.pattern": "PUBLIC_.*"},
+         "topic", "${env:HOME}", "read the variable HOME"),
+        ({"config.providers": "file", "config.providers.file.param.allowed.paths": "/allowed"},
+         "topic", "${file:/secret:topic}", "read /secret"),
+    ],
+)  # fmt: skip
+def test_what_it_forbids_connectors_is_refused(
+    name: str, limit: dict[str, str], option: str, value: str, said: str, tmp_path: Path
+) -> None:
+    """Whatever the file is: what passed would be read for who may only write connectors."""
+    with pytest.raises(InvalidConfiguration) as refused:
+        read(tmp_path, _BROKERS | limit, name, _SOURCE | {option: value})
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_its_brokers_and_accounts_are_taken(name: str, tmp_path: Path) -> None:
+    """Signs with a meaning in `.properties` are a value's own, and JSON's booleans are texts."""
+    worker: dict[str, object] = _BROKERS | {
+        "producer.security.protocol": "SASL_PLAINTEXT",
+        "producer.sasl.mechanism": "PLAIN",
+        "producer.sasl.username": "headrace",
+        "producer.sasl.password": "a=b:c#d!",
+        "topic.creation.enable": False if name != "worker.properties" else "false",
+        "group.id": "workers",
+    }
+    found = read(tmp_path, worker, name)
+
+    assert found.kafka.bootstrap_servers == "broker:9092"
+    assert found.kafka.client("producer")["sasl.password"] == "a=b:c#d!"
+    assert "sasl.password" not in found.kafka.client("consumer")
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_another_vendors_sink_has_its_converters_and_its_group(name: str, tmp_path: Path) -> None:
+    """Where it would begin, and what is in its records, is decided there."""
+    worker = _BROKERS | {
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "consumer.group.id": "archives",
+        "consumer.isolation.level": "read_uncommitted",
+    }
+    found = read(tmp_path, worker, name, _AIVEN_SINK)
+
+    assert found.sink is not None
+    assert found.sink.group_id == "archives"
+    assert found.sink.reading.isolation == "read_uncommitted"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"bootstrap.servers": ["broker:9092"]}', '{"a": {}}'])
+@pytest.mark.parametrize("name", ["worker.json", "worker"])
+def test_json_that_cannot_be_read_is_refused(name: str, text: str, tmp_path: Path) -> None:
+    """With the file's name. A text without a brace and without an end to its name is `.properties`."""
+    if name == "worker" and text == "[]":
+        text = " {[]"
+    (tmp_path / name).write_text(text)
+    (tmp_path / "connector.json").write_text(json.dumps(_SOURCE | _BROKERS))
+
+    with pytest.raises(InvalidConfiguration, match=rf"--worker-config .*{name}: The worker's file "):
+        read_settings(tmp_path / "connector.json", sets=(), worker_config=tmp_path / name)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_worker_reads_the_same_file(name: str, tmp_path: Path) -> None:
+    """`headrace worker FILE`."""
+    read(tmp_path, _BROKERS | {"group.id": "workers"}, name)
+
+    found = worker_settings(tmp_path / name)
+    assert (found.group, found.frame.kafka.bootstrap_servers) == ("workers", "broker:9092")
