@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.options.aws_forms import TO_FILL_IN
 from ingest.checks.findings.iam_policy import cluster_of, policies
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
@@ -14,6 +15,13 @@ from ingest.cli.configuration import read_settings
 _TO_FILL_IN = (
     "ACCOUNT, CLUSTER and UUID of the kafka-cluster actions are to be filled in: --cluster-arn does it, with "
     "what `aws kafka list-clusters-v2` prints."
+)
+
+
+_POINTS_TO_FILL_IN = (
+    "ACCOUNT and NAME-OF-ALIAS are to be filled in, as no policy may name an alias: `aws s3control "
+    "list-access-points --account-id ACCOUNT` prints the access points with theirs. The bucket has to allow "
+    "the same, or its policy leaves it to its access points."
 )
 
 
@@ -62,6 +70,8 @@ def policy(
     found: dict[str, Any] = policies(settings, cluster=cluster)
     if cluster is None and cluster_of(settings, None) is not None:
         typer.echo(_TO_FILL_IN, err=True)
+    if TO_FILL_IN in json.dumps(found):
+        typer.echo(_POINTS_TO_FILL_IN, err=True)
     if purpose is not None:
         found = {purpose.value: found.get(purpose.value, {})}
         typer.echo(json.dumps(found[purpose.value], indent=2))
