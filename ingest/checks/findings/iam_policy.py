@@ -5,6 +5,7 @@ Where Kafka is an MSK cluster that the configuration logs in to by IAM, the clus
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.formats.inventory_manifest import inventory_folder
@@ -65,19 +66,9 @@ def _login(settings: Settings) -> IamLogin | None:
 
 def run_statements(settings: Settings, cluster: str) -> list[Statement]:
     """For `run`: the table of ACLs in docs/security.md in MSK's words."""
-    name, sink = settings.name, settings.sink
+    sink = settings.sink
     groups = [settings.identity.group_id, *([] if sink is None else [sink.group_id])]
-    ledger = settings.kafka.ledger_topic
-    found = [
-        _allow("kafkaCluster", ["Connect", "WriteDataIdempotently"], [cluster]),
-        _allow(
-            "kafkaTransactions",
-            ["DescribeTransactionalId", "AlterTransactionalId"],
-            _named(cluster, "transactional-id", [f"{name}-*"]),
-        ),
-        _allow("kafkaGroups", ["DescribeGroup", "AlterGroup"], _named(cluster, "group", groups)),
-        _allow("kafkaLedger", [*_WRITE, "CreateTopic"], _named(cluster, "topic", [ledger])),
-    ]
+    found = _leading(settings.name, groups, settings.kafka.ledger_topic, cluster)
     if sink is not None:
         read = _named(cluster, "topic", list(sink.topics.names) or ["*"])
         found.append(_allow("kafkaRead", list(_READ), read))
@@ -85,6 +76,30 @@ def run_statements(settings: Settings, cluster: str) -> list[Statement]:
         creates = ["CreateTopic"] if settings.kafka.topic_creation is not None else []
         found.append(_allow("kafkaWrite", [*_WRITE, *creates], _named(cluster, "topic", written)))
     return found
+
+
+def _leading(name: str, groups: list[str], topic: str, cluster: str) -> list[Statement]:
+    """What every leadership needs: its groups, its transactions, and the topic of what it remembers."""
+    return [
+        _allow("kafkaCluster", ["Connect", "WriteDataIdempotently"], [cluster]),
+        _allow(
+            "kafkaTransactions",
+            ["DescribeTransactionalId", "AlterTransactionalId"],
+            _named(cluster, "transactional-id", [f"{name}-*"]),
+        ),
+        _allow("kafkaGroups", ["DescribeGroup", "AlterGroup"], _named(cluster, "group", groups)),
+        _allow("kafkaLedger", [*_WRITE, "CreateTopic"], _named(cluster, "topic", [topic])),
+    ]
+
+
+def worker_policies(frame: Settings, *, name: str, topic: str, cluster: str | None = None) -> dict[str, Any]:
+    """The document of a worker itself, next to those of its connectors: it calls Kafka alone.
+
+    `name` is that of the workers' leadership, `topic` their configurations', `cluster` as for `policies`.
+    """
+    cluster = cluster_of(frame, cluster)
+    groups = [replace(frame.identity, name=name).group_id]
+    return {"worker": _document([] if cluster is None else _leading(name, groups, topic, cluster))}
 
 
 def setup_statements(settings: Settings, cluster: str) -> list[Statement]:
