@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, urlsplit
 
+from headrace.model.objects import is_directory_bucket
 from headrace.options.choices import (
     CredentialsProvider,
 )
@@ -205,6 +206,66 @@ def partition_of(region: str) -> str:
 def bucket_arn(bucket: str, partition: str) -> str:
     """The ARN of a bucket, which names its partition and no region."""
     return f"arn:{partition}:s3:::{bucket}"
+
+
+# A directory bucket grants its objects as a whole, by sessions, and has its rules as a bucket's.
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-express-authenticating-authorizing.html
+_EXPRESS: Final = {
+    **dict.fromkeys(("s3:ListBucket", "s3:ListBucketMultipartUploads", "s3:ListMultipartUploadParts"), False),
+    **dict.fromkeys(("s3:GetObject", "s3:GetObjectVersion"), False),
+    **dict.fromkeys(("s3:PutObject", "s3:AbortMultipartUpload", "s3:DeleteObject"), True),
+}
+_EXPRESS_RULES: Final = ("s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration")
+CREATE_SESSION: Final = "s3express:CreateSession"
+# No policy may name an alias, and an access point's name cannot be told from it: it may be cut short there.
+TO_FILL_IN: Final = ":ACCOUNT:accesspoint/NAME-OF-"
+
+
+def policy_arn(bucket: str, region: str) -> str:
+    """The ARN that a policy has for what requests name `bucket`: a bucket, or the alias of an access point.
+
+    An ordinary bucket's has no account, and `*` admits no more of a directory bucket, whose name is its own.
+    """
+    partition = partition_of(region)
+    if is_directory_bucket(bucket):
+        kind = "accesspoint" if bucket.endswith("--xa-s3") else "bucket"
+        return f"arn:{partition}:s3express:{region}:*:{kind}/{bucket}"
+    if bucket.endswith("-s3alias"):
+        return f"arn:{partition}:s3:{region}{TO_FILL_IN}{bucket}"
+    return bucket_arn(bucket, partition)
+
+
+def objects_arn(arn: str, keys: str) -> str:
+    """The ARN of the objects with such keys, of the bucket or access point that has this `policy_arn`."""
+    if is_express(arn):
+        return arn
+    return f"{arn}/object/{keys}" if ":accesspoint/" in arn else f"{arn}/{keys}"
+
+
+def is_express(arn: str) -> bool:
+    """Whether it is of a directory bucket or of an access point of one."""
+    return ":s3express:" in arn
+
+
+def express_action(action: str) -> str | None:
+    """What allows on a directory bucket what this action of S3 does elsewhere; None: it has no such thing."""
+    if action in _EXPRESS_RULES:
+        return action.replace("s3:", "s3express:")
+    return CREATE_SESSION if action in _EXPRESS else None
+
+
+def is_session_write(action: str) -> bool:
+    """Whether a directory bucket wants a ReadWrite session for it."""
+    return _EXPRESS.get(action, False)
+
+
+def rights_on(arn: str, *actions: str) -> str:
+    """What to allow for these actions, in words: `s3:GetObject on ARN`."""
+    if not is_express(arn):
+        return f"{' and '.join(actions)} on {arn}"
+    words = dict.fromkeys(express_action(each) or each for each in actions)
+    session = " in ReadWrite mode" if any(map(is_session_write, actions)) else ""
+    return f"{' and '.join(words)}{session} on {arn}"
 
 
 def is_address(host: str) -> bool:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from headrace.model.objects import PostAction
 from headrace.names import KeyTemplate
 from headrace.names.archive_names import LayoutName
-from headrace.options.aws_forms import bucket_arn, is_address, partition_of
+from headrace.options.aws_forms import is_address, objects_arn, policy_arn, rights_on
 from headrace.options.choices import (
     Compression,
     CredentialsProvider,
@@ -181,8 +181,21 @@ class S3Settings:
 
     @property
     def arn(self) -> str:
-        """The bucket's ARN, in the partition of its region."""
-        return bucket_arn(self.bucket, partition_of(self.region))
+        """The bucket's ARN in a policy, in the partition of its region."""
+        return policy_arn(self.bucket, self.region)
+
+    @property
+    def objects_arn(self) -> str:
+        """That of the objects under the prefix."""
+        return objects_arn(self.arn, f"{self.prefix}*")
+
+    def rights(self, *actions: str) -> str:
+        """What to allow on the bucket for these actions, in words."""
+        return rights_on(self.arn, *actions)
+
+    def object_rights(self, *actions: str) -> str:
+        """What to allow on the objects under the prefix for these actions, in words."""
+        return rights_on(self.objects_arn, *actions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

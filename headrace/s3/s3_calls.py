@@ -296,7 +296,7 @@ def _upload_rules(s3: S3Settings) -> _Rules:
             "lifecycle_not_read",
             error=str(error),
             detail="an upload older than a day that is gone counts as ended by the bucket",
-            remedy=f"allow s3:GetLifecycleConfiguration on {s3.arn}",
+            remedy=f"allow {s3.rights('s3:GetLifecycleConfiguration')}",
         )
         return [("", _SHORTEST_EXPIRY_MS)]
     return [

@@ -7,13 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from ingest.checks.findings.iam_policy import cluster_of, policies
+from headrace.model.errors import InvalidConfiguration
+from headrace.options.aws_forms import TO_FILL_IN
+from ingest.checks.findings.iam_policy import cluster_of, policies, worker_policies
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
 _TO_FILL_IN = (
     "ACCOUNT, CLUSTER and UUID of the kafka-cluster actions are to be filled in: --cluster-arn does it, with "
     "what `aws kafka list-clusters-v2` prints."
+)
+
+
+_POINTS_TO_FILL_IN = (
+    "ACCOUNT and NAME-OF-ALIAS are to be filled in, as no policy may name an alias: `aws s3control "
+    "list-access-points --account-id ACCOUNT` prints the access points with theirs. The bucket has to allow "
+    "the same, or its policy leaves it to its access points."
 )
 
 
@@ -24,6 +33,7 @@ class Purpose(StrEnum):
     CHECK = "check"
     SETUP = "setup"
     LIFECYCLE = "lifecycle"
+    WORKER = "worker"
 
 
 For = Annotated[
@@ -38,10 +48,15 @@ Cluster = Annotated[
         help="The MSK cluster that is logged in to by IAM; without it, capitals are to be filled in.",
     ),
 ]
+OfWorker = Annotated[
+    bool,
+    typer.Option("--worker", help="CONFIG is a worker's file: print what the worker itself needs."),
+]
 _TITLES = {
     Purpose.RUN: "for `headrace run`",
     Purpose.CHECK: "for `headrace check`, next to that of run",
     Purpose.SETUP: "for `headrace setup`, once",
+    Purpose.WORKER: "for `headrace worker`, next to those of its connectors",
     Purpose.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts next to other rules",
 }
 
@@ -50,18 +65,34 @@ def policy(
     config: Config,
     purpose: For = None,
     cluster: Cluster = None,
+    worker: OfWorker = False,
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
 ) -> None:
     """Print the least IAM policy of this configuration, and a sink's lifecycle rule. Contacts nothing.
 
-    With AWS IAM on MSK it has Kafka's actions, too. Kafka's ACLs are in docs/security.md.
+    With AWS IAM on MSK it has Kafka's actions, too, which are all that a worker needs next to its connectors.
+    Kafka's ACLs are in docs/security.md.
     """
-    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
-    found: dict[str, Any] = policies(settings, cluster=cluster)
+    if worker or purpose is Purpose.WORKER:
+        if sets or worker_config is not None or purpose not in {None, Purpose.WORKER}:
+            raise InvalidConfiguration(
+                "--set, --worker-config and the rest of --for are for a connector's own file."
+            )
+        # It loads what logs, which a connector's policy has no use for.
+        from ingest.cli.run import worker_settings
+
+        of_worker = worker_settings(config)
+        settings = of_worker.frame
+        found = worker_policies(settings, name=of_worker.name, topic=of_worker.topic, cluster=cluster)
+    else:
+        settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+        found = policies(settings, cluster=cluster)
     if cluster is None and cluster_of(settings, None) is not None:
         typer.echo(_TO_FILL_IN, err=True)
+    if TO_FILL_IN in json.dumps(found):
+        typer.echo(_POINTS_TO_FILL_IN, err=True)
     if purpose is not None:
         found = {purpose.value: found.get(purpose.value, {})}
         typer.echo(json.dumps(found[purpose.value], indent=2))

@@ -280,7 +280,7 @@ class Startup:
                 error=str(error),
                 detail="with include.existing=false a multipart upload that is under way at the first start "
                 "and that no event announces is not ingested",
-                remedy=f"allow s3:ListBucketMultipartUploads on {s3.arn}",
+                remedy=f"allow {s3.rights('s3:ListBucketMultipartUploads')}",
             )
             return None
 

@@ -185,7 +185,7 @@ def may_list(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return unusable(
         name,
         f"s3://{settings.bucket}/{settings.prefix} may not be listed: {facts.survey.words}",
-        f"Allow s3:ListBucket on {settings.arn} (a condition on s3:prefix has to admit "
+        f"Allow {settings.rights('s3:ListBucket')} (a condition on s3:prefix has to admit "
         f"{settings.prefix!r}). Without it no start is complete, and a missing object looks forbidden.",
     )
 
@@ -202,8 +202,8 @@ def may_get(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         return unusable(
             name,
             f"{url} may not be read: {facts.get.words}",
-            f"Allow s3:GetObject on {settings.arn}/{settings.prefix}*, and kms:Decrypt on "
-            "the key if the objects are encrypted with one.",
+            f"Allow {settings.object_rights('s3:GetObject')}, and kms:Decrypt on the key "
+            "if the objects are encrypted with one.",
         )
     return unusable(
         name,
@@ -222,7 +222,7 @@ def may_get_version(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return warn(
         name,
         f"the bucket has versions, and they may not be read: {facts.get_version.words}",
-        f"Allow s3:GetObjectVersion on {settings.arn}/{settings.prefix}*. Without it an "
+        f"Allow {settings.object_rights('s3:GetObjectVersion')}. Without it an "
         "object that is overwritten before it was read is lost to this ingester (skipped, superseded).",
     )
 

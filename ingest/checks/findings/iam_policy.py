@@ -4,7 +4,8 @@ Where Kafka is an MSK cluster that the configuration logs in to by IAM, the clus
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.formats.inventory_manifest import inventory_folder
@@ -13,7 +14,15 @@ from headrace.model.objects import PostActionKind
 from headrace.model.text_formatting import printable
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings
-from headrace.options.aws_forms import bucket_arn, partition_of
+from headrace.options.aws_forms import (
+    CREATE_SESSION,
+    express_action,
+    is_express,
+    is_session_write,
+    objects_arn,
+    partition_of,
+    policy_arn,
+)
 from headrace.options.schema_settings import GlueSettings
 from headrace.options.sink_settings import Encryption, SinkSettings
 from headrace.options.token_logins import IamLogin, token_login
@@ -57,19 +66,9 @@ def _login(settings: Settings) -> IamLogin | None:
 
 def run_statements(settings: Settings, cluster: str) -> list[Statement]:
     """For `run`: the table of ACLs in docs/security.md in MSK's words."""
-    name, sink = settings.name, settings.sink
+    sink = settings.sink
     groups = [settings.identity.group_id, *([] if sink is None else [sink.group_id])]
-    ledger = settings.kafka.ledger_topic
-    found = [
-        _allow("kafkaCluster", ["Connect", "WriteDataIdempotently"], [cluster]),
-        _allow(
-            "kafkaTransactions",
-            ["DescribeTransactionalId", "AlterTransactionalId"],
-            _named(cluster, "transactional-id", [f"{name}-*"]),
-        ),
-        _allow("kafkaGroups", ["DescribeGroup", "AlterGroup"], _named(cluster, "group", groups)),
-        _allow("kafkaLedger", [*_WRITE, "CreateTopic"], _named(cluster, "topic", [ledger])),
-    ]
+    found = _leading(settings.name, groups, settings.kafka.ledger_topic, cluster)
     if sink is not None:
         read = _named(cluster, "topic", list(sink.topics.names) or ["*"])
         found.append(_allow("kafkaRead", list(_READ), read))
@@ -77,6 +76,30 @@ def run_statements(settings: Settings, cluster: str) -> list[Statement]:
         creates = ["CreateTopic"] if settings.kafka.topic_creation is not None else []
         found.append(_allow("kafkaWrite", [*_WRITE, *creates], _named(cluster, "topic", written)))
     return found
+
+
+def _leading(name: str, groups: list[str], topic: str, cluster: str) -> list[Statement]:
+    """What every leadership needs: its groups, its transactions, and the topic of what it remembers."""
+    return [
+        _allow("kafkaCluster", ["Connect", "WriteDataIdempotently"], [cluster]),
+        _allow(
+            "kafkaTransactions",
+            ["DescribeTransactionalId", "AlterTransactionalId"],
+            _named(cluster, "transactional-id", [f"{name}-*"]),
+        ),
+        _allow("kafkaGroups", ["DescribeGroup", "AlterGroup"], _named(cluster, "group", groups)),
+        _allow("kafkaLedger", [*_WRITE, "CreateTopic"], _named(cluster, "topic", [topic])),
+    ]
+
+
+def worker_policies(frame: Settings, *, name: str, topic: str, cluster: str | None = None) -> dict[str, Any]:
+    """The document of a worker itself, next to those of its connectors: it calls Kafka alone.
+
+    `name` is that of the workers' leadership, `topic` their configurations', `cluster` as for `policies`.
+    """
+    cluster = cluster_of(frame, cluster)
+    groups = [replace(frame.identity, name=name).group_id]
+    return {"worker": _document([] if cluster is None else _leading(name, groups, topic, cluster))}
 
 
 def setup_statements(settings: Settings, cluster: str) -> list[Statement]:
@@ -185,8 +208,8 @@ def _takeover(settings: Settings, sink: SinkSettings) -> list[Statement]:
     if sink.takeover_indexes is None:
         return []
     buckets = dict.fromkeys(each.s3.arn for each in settings.by_place())
-    locks = [f"{bucket}/{sink.takeover_indexes.strip('/')}/*" for bucket in buckets]
-    copies = [f"{bucket}/{_LENSES_COPIES}*" for bucket in buckets]
+    locks = [objects_arn(bucket, f"{sink.takeover_indexes.strip('/')}/*") for bucket in buckets]
+    copies = [objects_arn(bucket, f"{_LENSES_COPIES}*") for bucket in buckets]
     taken = ["s3:GetObject", "s3:GetObjectTagging", "s3:DeleteObject"]
     return [
         _grant("takeoverLocks", ["s3:GetObject", "s3:PutObject"], _one_or_all(locks)),
@@ -214,9 +237,11 @@ def _source_run(settings: Settings) -> list[Statement]:
 def _inventory(settings: Settings) -> list[Statement]:
     """The manifests of `initial.inventory` and the files that they name; the first start alone needs them."""
     urls = settings.discovery.initial_inventory
-    partition = partition_of(settings.s3.region)
-    folders = dict.fromkeys(f"{bucket_arn(inventory_folder(url), partition)}*" for url in urls)
-    return [_grant("inventory", ["s3:GetObject"], _one_or_all(list(folders)))] if folders else []
+    folders = [inventory_folder(url).split("/", 1) for url in urls]
+    places = dict.fromkeys(
+        objects_arn(policy_arn(bucket, settings.s3.region), f"{folder}*") for bucket, folder in folders
+    )
+    return [_grant("inventory", ["s3:GetObject"], _one_or_all(list(places)))] if places else []
 
 
 def _glue_writing(settings: Settings) -> list[Statement]:
@@ -243,13 +268,13 @@ def _post_action(settings: Settings) -> list[Statement]:
         versions = [each.replace("Object", "ObjectVersion") for each in tagging]
         return [_on_objects(settings, "tag", *tagging, *versions)]
     bucket, prefix = action.moves_to
-    partition = partition_of(settings.s3.region)
-    targets = [bucket_arn(each, partition) for each in (settings.buckets if bucket is None else (bucket,))]
+    buckets = settings.buckets if bucket is None else (bucket,)
+    targets = [policy_arn(each, settings.s3.region) for each in buckets]
     put = ["s3:GetObject", "s3:PutObject", "s3:PutObjectTagging", "s3:AbortMultipartUpload"]
     # What is at the target already is looked at, and without a listing what is not there looks forbidden.
     return [
         _on_objects(settings, "moveFrom", "s3:DeleteObject", "s3:GetObjectTagging"),
-        _grant("moveTo", put, _one_or_all([f"{each}/{prefix}*" for each in targets])),
+        _grant("moveTo", put, _one_or_all([objects_arn(each, f"{prefix}*") for each in targets])),
         _grant("moveToList", ["s3:ListBucket"], _one_or_all(targets)),
     ]
 
@@ -286,7 +311,7 @@ def _on_bucket(settings: Settings, sid: str, *actions: str) -> Statement:
 
 
 def _on_objects(settings: Settings, sid: str, *actions: str) -> Statement:
-    places = [f"{each.s3.arn}/{each.s3.prefix}*" for each in settings.by_place()]
+    places = [each.s3.objects_arn for each in settings.by_place()]
     return _grant(sid, actions, _one_or_all(places))
 
 
@@ -311,4 +336,45 @@ def _grant(sid: str, actions: Sequence[str], resource: str | list[str]) -> State
 
 
 def _document(statements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"Version": VERSION, "Statement": list(statements)}
+    return {"Version": VERSION, "Statement": _by_kind(statements)}
+
+
+def _by_kind(statements: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The same with what each kind of bucket has: directory buckets sessions, access points no lifecycle."""
+    found: list[Mapping[str, Any]] = []
+    writes: dict[str, bool] = {}
+    for each in statements:
+        resource, actions = each["Resource"], each["Action"]
+        places = [resource] if isinstance(resource, str) else resource
+        express = list(dict.fromkeys(filter(is_express, places)))
+        if not express and not _is_of_lifecycle(actions):
+            found.append(each)
+            continue
+        if ordinary := [place for place in places if _may_have(place, actions)]:
+            found.append({**each, "Resource": _one_or_all(ordinary)})
+        names = dict.fromkeys(map(express_action, actions))
+        if CREATE_SESSION in names:
+            is_write = any(map(is_session_write, actions))
+            writes |= {place: is_write or writes.get(place, False) for place in express}
+        rules = [name for name in names if name not in {None, CREATE_SESSION}]
+        if express and rules:
+            found.append(_grant(f"{each['Sid']}Express", [str(name) for name in rules], _one_or_all(express)))
+    return [*found, *_sessions(writes)]
+
+
+def _may_have(place: str, actions: Sequence[str]) -> bool:
+    """Whether a policy may have these actions on the place; the bucket itself is asked for its lifecycle."""
+    return not is_express(place) and not (":accesspoint/" in place and _is_of_lifecycle(actions))
+
+
+def _is_of_lifecycle(actions: Sequence[str]) -> bool:
+    return any("Lifecycle" in action for action in actions)
+
+
+def _sessions(writes: Mapping[str, bool]) -> Iterator[Statement]:
+    """Sessions of directory buckets, by whether something is written there."""
+    if reading := [place for place, is_write in writes.items() if not is_write]:
+        only = {"StringEquals": {"s3express:SessionMode": "ReadOnly"}}
+        yield _grant("readSessions", [CREATE_SESSION], _one_or_all(reading)) | {"Condition": only}
+    if writing := [place for place, is_write in writes.items() if is_write]:
+        yield _grant("sessions", [CREATE_SESSION], _one_or_all(writing))

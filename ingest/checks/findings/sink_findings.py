@@ -1,11 +1,12 @@
 """Findings about a sink's bucket: whether it takes uploads, what ends them, what Lenses left. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
+from headrace.options.settings import S3Settings
 from headrace.options.sink_settings import SinkSettings
 from ingest.checks.findings.bucket_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
 from ingest.checks.findings.finding import (
@@ -205,7 +206,7 @@ def _refused(settings: Settings, refused: Refused, what: str) -> Finding:
             return misconfigured("bucket", sentence, "Create the bucket, or correct aws.s3.bucket.name.")
         case Cause.DENIED:
             kms = ", and kms:GenerateDataKey and kms:Decrypt on the key where objects are encrypted with one"
-            return unusable("bucket", sentence, f"Allow s3:PutObject on {_arn(settings)}{kms}.")
+            return unusable("bucket", sentence, f"Allow {settings.s3.object_rights('s3:PutObject')}{kms}.")
         case Cause.OPTION:
             return misconfigured("bucket", sentence, "See the sentence: it names the option.")
         case _:
@@ -219,7 +220,7 @@ def _ends(settings: Settings, facts: UploadFacts) -> Finding | None:
         "abort",
         "uploads cannot be ended: those of records that are read again stay until the bucket's lifecycle "
         "ends them.",
-        f"Allow s3:AbortMultipartUpload on {_arn(settings)}, or leave it to the lifecycle rule.",
+        f"Allow {settings.s3.object_rights('s3:AbortMultipartUpload')}, or leave it to the lifecycle rule.",
     )
 
 
@@ -230,7 +231,7 @@ def _tells_missing(settings: Settings, facts: UploadFacts) -> Finding | None:
         "list",
         "S3 does not say whether an object is missing or forbidden (403), so a lost upload cannot be told "
         "from a completed one.",
-        f"Allow s3:ListBucket on {settings.s3.arn} and s3:GetObject on {_arn(settings)}.",
+        f"Allow {' and '.join(_seeing(settings.s3))}.",
     )
 
 
@@ -240,10 +241,11 @@ def _expires(settings: Settings, facts: UploadFacts) -> Finding | None:
         if facts.rules.cause is Cause.MISSING:
             return None  # the bucket, of which there is a finding
         is_denied = facts.rules.cause is Cause.DENIED
+        action = settings.s3.rights("s3:GetLifecycleConfiguration")
         return warn(
             name,
             f"the bucket's lifecycle cannot be read: {facts.rules.words}",
-            f"{'Allow s3:GetLifecycleConfiguration, and see' if is_denied else 'See'} that a rule ends "
+            f"{f'Allow {action}, and see' if is_denied else 'See'} that a rule ends "
             f"unfinished uploads after {MINIMUM_DAYS} days or more.",
         )
     shortest = shortest_days(facts.rules, settings.s3.prefix)
@@ -266,8 +268,9 @@ def _url(settings: Settings) -> str:
     return f"s3://{settings.s3.bucket}/{settings.s3.prefix}"
 
 
-def _arn(settings: Settings) -> str:
-    return f"{settings.s3.arn}/{settings.s3.prefix}*"
+def _seeing(s3: S3Settings) -> Iterable[str]:
+    """What tells a missing object from a forbidden one, each once."""
+    return dict.fromkeys((s3.rights("s3:ListBucket"), s3.object_rights("s3:GetObject")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -291,6 +291,43 @@ def test_what_is_to_be_filled_in_is_said(tmp_path: Path) -> None:
     assert _policy(tmp_path, _IAM, "--cluster-arn", _ARN.format("cluster")).stderr == ""
 
 
+def test_a_worker_on_msk_needs_its_own_names(tmp_path: Path) -> None:
+    """As the ACLs of a worker in docs/security.md; it calls nothing else."""
+    file = tmp_path / "worker.properties"
+    options = {**_IAM, "group.id": "crew", "config.storage.topic": "kept"}
+    file.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
+
+    result = CliRunner().invoke(app, ["policy", str(file), "--for", "worker"])
+    assert "CLUSTER and UUID" in result.stderr
+    statements = json.loads(result.stdout)["Statement"]
+    found = {each["Sid"]: each for each in statements}
+    assert (
+        found["kafkaTransactions"]["Resource"] == f"{_PLACEHOLDER.format('transactional-id')}/worker-crew-*"
+    )
+    assert found["kafkaGroups"]["Resource"] == f"{_PLACEHOLDER.format('group')}/headrace-worker-crew"
+    assert found["kafkaLedger"]["Resource"] == f"{_PLACEHOLDER.format('topic')}/kept"
+    assert _words(found["kafkaLedger"]) == _WRITING | {"CreateTopic"}
+    assert set(found) == {"kafkaCluster", "kafkaTransactions", "kafkaGroups", "kafkaLedger"}
+
+    arn = _ARN.format("cluster")
+    filled = CliRunner().invoke(app, ["policy", str(file), "--worker", "--cluster-arn", arn, "--json"])
+    assert json.loads(filled.stdout)["worker"]["Statement"][0]["Resource"] == arn
+    assert filled.stderr == ""
+
+
+def test_a_worker_without_iam_needs_nothing_of_a_policy(tmp_path: Path) -> None:
+    """And what is of a connector's file is refused next to a worker's."""
+    file = tmp_path / "worker.json"
+    file.write_text('{"bootstrap.servers": "b:1"}')
+
+    result = CliRunner().invoke(app, ["policy", str(file), "--worker"])
+    assert result.output == "# for `headrace worker`, next to those of its connectors: nothing\n"
+    for arguments in (["--for", "run"], ["--set", "a=b"], ["--worker-config", str(file)]):
+        refused = CliRunner().invoke(app, ["policy", str(file), "--worker", *arguments])
+        assert refused.exception is not None
+        assert "connector's own file" in str(refused.exception)
+
+
 def _policy(folder: Path, options: dict[str, str | None], *arguments: str) -> Any:
     base = {"name": "a", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "bucket", "topics": "orders"}
     (folder / "sink.json").write_text(json.dumps({**base, "aws.s3.region": "eu-west-1", **options}))
