@@ -1,14 +1,17 @@
 """Columns of Arrow's type null within others, as libraries make of lists and fields never filled."""
 
 import datetime as dt
+import io
 import json
 from typing import Any, Final
 
+import fastavro
 import pyarrow as pa
 import pytest
 
+from headrace.formats.parquet_avro import AvroRows
 from headrace.model.positions import RowPosition
-from headrace.options.choices import InputFormat
+from headrace.options.choices import InputFormat, JsonFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all
 from tests.headrace.formats.parquet_files import written
@@ -59,3 +62,30 @@ def test_a_resume_within_a_group_of_times_and_nulls(within: str) -> None:
     for row in range(ROWS):
         rest = decode_all(MemorySource(stored), PARQUET, start=RowPosition(0, row))
         assert (rest.error, rest.rows) == (None, whole.rows[row:])
+
+
+@every_kind
+def test_nulls_within_others_are_avro(within: str) -> None:
+    """A cast of such a column to its own type ended the process: rows are the same of any batch."""
+    batch = _rows(within).combine_chunks().to_batches()[0]
+    avro = AvroRows(batch.schema, JsonFormat.ISO)
+    schema = fastavro.parse_schema(json.loads(avro.schema))
+
+    whole = avro.write(batch, b"")
+
+    found: list[Any] = [
+        fastavro.schemaless_reader(io.BytesIO(whole.get(row) or b""), schema, None) for row in range(ROWS)
+    ]
+    assert [(row["id"], row["a"] is None) for row in found] == [(n, n % 2 == 1) for n in range(ROWS)]
+    for row in range(ROWS):
+        assert avro.write(batch.slice(row, 1), b"").get(0) == whole.get(row)
+
+
+def test_an_empty_list_of_nothing_is_avro() -> None:
+    """As pandas writes a column of lists that are all empty."""
+    table = pa.table({"tags": [[], [None, None], None]})
+    avro = AvroRows(table.schema, JsonFormat.ISO)
+    written_rows = avro.write(table.to_batches()[0], b"")
+
+    assert json.loads(avro.schema)["fields"][0]["type"] == ["null", {"type": "array", "items": "null"}]
+    assert [written_rows.get(row) for row in range(3)] == [b"\x02\x00", b"\x02\x04\x00", b"\x00"]
