@@ -40,7 +40,7 @@ def decode(
     chunks, offset = line_stream(source, start, begin, end)
     head = b""
     if offset <= len(BOM):
-        first = next(chunks, b"")
+        first = next(filter(None, chunks), b"")
         head, chunks = first[:_GUESS_BYTES], chain([first], chunks)
     record_builder = RecordBuilder.of(options)
     for found in lines(chunks, offset=offset, limit=options.row_max_bytes):

@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.arrow import map_lists
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
 from headrace.formats.content_kind import RowShape
 from headrace.formats.parquet_avro import AvroRows
@@ -168,10 +169,7 @@ class _Writer:
         self._record_builder = RecordBuilder.of(options, lambda path: _kind_of(schema, path), avro=avro)
         # A schema that is registered already is of whatever names and types its author likes.
         self._described = None if has_newest_schema(options.format) else described
-        plain = [_timeless(field.type) for field in schema]
-        self._timeless = [
-            None if kind == field.type else kind for kind, field in zip(plain, schema, strict=True)
-        ]
+        self._with_times = [_holds_times(field.type) for field in schema]
         self._wants_json = self._described is None or needs_fields(options.format)
         self._reader = None
         if options.archive is not None:
@@ -248,8 +246,11 @@ class _Writer:
 
     def _validate(self, batch: Any) -> None:
         """Raise ArrowInvalid for a value that is not of its type; a time that no day has is a number."""
-        for column, kind in zip(batch.columns, self._timeless, strict=True):
-            (column if kind is None else column.view(kind)).validate(full=True)
+        for column, has_times in zip(batch.columns, self._with_times, strict=True):
+            if has_times:
+                _validate_but_times(column)
+            else:
+                column.validate(full=True)
 
     def _faults(self, batch: Any, error: Exception) -> dict[int, tuple[str, str]]:
         """The rows for which the batch cannot be written, with reason and message of each."""
@@ -268,28 +269,32 @@ class _Writer:
         return faults
 
 
-def _timeless(kind: Any) -> Any:
-    """The type with whole numbers in the place of times; itself where there are none."""
+def _holds_times(kind: Any) -> bool:
     if isinstance(kind, pa.BaseExtensionType):
-        stored = _timeless(kind.storage_type)
-        return kind if stored == kind.storage_type else stored
-    if pa.types.is_time(kind):
-        return pa.int32() if pa.types.is_time32(kind) else pa.int64()
-    return _timeless_within(kind) if pa.types.is_nested(kind) else kind
+        return _holds_times(kind.storage_type)
+    if not pa.types.is_nested(kind):
+        return bool(pa.types.is_time(kind))
+    return any(_holds_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _timeless_within(kind: Any) -> Any:
-    fields = [kind.field(index) for index in range(kind.num_fields)]
-    below = [field.with_type(_timeless(field.type)) for field in fields]
-    if below == fields:
-        return kind
-    if pa.types.is_struct(kind):
-        return pa.struct(below)
-    if pa.types.is_map(kind):
-        return pa.map_(*(_timeless(each) for each in (kind.key_type, kind.item_type)))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(below[0], kind.list_size)
-    return pa.large_list(below[0]) if pa.types.is_large_list(kind) else pa.list_(below[0])
+def _validate_but_times(array: Any) -> None:
+    """Raise ArrowInvalid as `validate(full=True)` does, except for a time.
+
+    Taken apart for it: a view of the times as numbers is wrong where a column of nulls is next to them
+    (apache/arrow#43838).
+    """
+    kind = array.type
+    if not _holds_times(kind):
+        array.validate(full=True)
+        return
+    array.validate()
+    if isinstance(kind, pa.BaseExtensionType):
+        _validate_but_times(array.storage)
+    elif pa.types.is_struct(kind):
+        for index in range(kind.num_fields):
+            _validate_but_times(array.field(index))
+    elif pa.types.is_nested(kind):
+        _validate_but_times((map_lists(array) if pa.types.is_map(kind) else array).flatten())
 
 
 # What is wrong with single rows: Parquet checks neither texts nor what else Arrow and our own types expect.

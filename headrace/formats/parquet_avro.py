@@ -11,7 +11,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.arrow import list_offsets
+from headrace.formats.arrow import list_offsets, map_lists
 from headrace.formats.arrow_rows import json_values
 from headrace.formats.parquet_schema import INT96_NAME as INT96
 from headrace.formats.parquet_schema import MAP_NAME as MAP
@@ -75,8 +75,7 @@ class AvroRows:
             fields = [self._adapted(array.field(index)) for index in range(kind.num_fields)]
             return pa.StructArray.from_arrays(fields, _clean_names(kind), mask=empty)
         if pa.types.is_map(kind):
-            entry = pa.struct([pa.field("k", kind.key_type), pa.field("v", kind.item_type)])
-            return self._map(array.cast(pa.list_(entry)))
+            return self._map(map_lists(array))
         return pa.ListArray.from_arrays(list_offsets(array), self._adapted(array.flatten()), mask=empty)
 
     def _stored(self, array: Any, name: str) -> Any:
@@ -222,7 +221,8 @@ def _scalar(kind: Any) -> tuple[Any, Any]:
 
 
 _SCALARS: Final = (
-    (pa.types.is_null, "null", pa.null()),
+    # A cast of nulls within another type to nulls is wrong, or ends the process (apache/arrow#43838).
+    (pa.types.is_null, "null", pa.bool_()),
     (pa.types.is_boolean, "boolean", pa.bool_()),
     (
         pa.types.is_uint64,

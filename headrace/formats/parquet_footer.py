@@ -83,7 +83,7 @@ class RangedFile(io.RawIOBase):
             self._until = max(end, until)
             self._stream, self._rest_at = self._source.stream(begin, self._until), begin
         parts, count = [self._rest], len(self._rest)
-        while count < end - self._rest_at and (chunk := next(self._stream, b"")):
+        while count < end - self._rest_at and (chunk := next(self._stream, None)) is not None:
             parts.append(chunk)
             count += len(chunk)
         content = b"".join(parts)

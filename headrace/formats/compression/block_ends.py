@@ -100,12 +100,19 @@ def proven(decode: Decode, walk: Walk, chunks: Iterator[bytes]) -> Iterator[byte
     stream = PeekableStream(chunks)
     proof = Proof(stream)
     try:
-        for plain in decode(walk(stream, proof)):
+        for plain in _to_the_end(decode, walk(stream, proof), stream):
             yield from proof.add(plain)
     except Exception as error:  # whatever it is, what is proven comes before it
         yield from proof.before_damage(is_torn=isinstance(error, EOFError))
         raise
     yield from proof.rest()
+
+
+def _to_the_end(decode: Decode, stored: Iterator[bytes], stream: PeekableStream) -> Iterator[bytes]:
+    """What `decode` makes; a decoder that ends early is damage, or what it did not ask for would be lost."""
+    yield from decode(stored)
+    if any(stored) or stream.peek(1):
+        raise ValueError("the decoder ended before the stored bytes did")
 
 
 # -- Where the blocks of an xz stream end, found without decompressing anything ------------------------------
@@ -246,7 +253,8 @@ def _zstd_blocks(stream: PeekableStream, proof: Proof, size: int, checksum: int)
         if size >= STEP_BYTES:
             yield proof.read(size)
             size = 0
-    yield proof.read(size + checksum)
+    if size + checksum:
+        yield proof.read(size + checksum)
 
 
 def _behind_skippable(stream: PeekableStream, size: int) -> bytes:

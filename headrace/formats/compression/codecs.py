@@ -66,7 +66,7 @@ def decompressed(codec: Codec, chunks: Iterator[bytes], *, name: str) -> Iterato
     """
     try:
         walk = WALKS.get(codec)
-        yield from _CODECS[codec](chunks) if walk is None else proven(_CODECS[codec], walk, chunks)
+        yield from CODECS[codec](chunks) if walk is None else proven(CODECS[codec], walk, chunks)
     except UnsupportedError as error:
         raise InvalidObject(f"{name}: {error}", reason="unsupported") from error
     except _DAMAGE as error:
@@ -181,11 +181,13 @@ class _Reader:
         self.error: HeadraceError | UnsupportedError | EOFError | None = None
 
     def read(self, size: int = -1) -> bytes:
+        # No bytes are the end of a file; a chunk without any is none of the stream.
         try:
             while not self._held:
-                self._held = bytes(next(self._chunks, b""))
-                if not self._held:
+                chunk = next(self._chunks, None)
+                if chunk is None:
                     return b""
+                self._held = bytes(chunk)
         except (HeadraceError, UnsupportedError, EOFError) as error:
             self.error = error
             raise
@@ -277,7 +279,7 @@ def _snappy_xerial(chunks: Iterator[bytes]) -> Iterator[bytes]:
         yield bytes(cramjam.snappy.decompress_raw(block))
 
 
-_CODECS: Final[dict[Codec, Callable[[Iterator[bytes]], Iterator[bytes]]]] = {
+CODECS: Final[dict[Codec, Callable[[Iterator[bytes]], Iterator[bytes]]]] = {
     Codec.GZIP: _gzip,
     Codec.ZSTD: _arrow("zstd"),
     Codec.SNAPPY_FRAMED: _snappy_framed,

@@ -97,15 +97,16 @@ class NeededField:
 
     def __call__(self, row: Row) -> msgspec.Raw:
         """The field's JSON; Fault (`missing_field`) where there is none."""
-        if not self._is_plain:
+        try:
+            found = self._decode(row) if self._is_plain else None
+        except msgspec.DecodeError:
+            found = None
+        if found is None:
+            # A row that has a name twice may lack the field in the first; the last one counts.
             at = field_at(row, self._path)
             if at is None:
                 raise self._missing()
             return at
-        try:
-            found = self._decode(row)
-        except msgspec.DecodeError:
-            raise self._missing() from None
         for _ in self._path:
             found = found.at
         raw: msgspec.Raw = found

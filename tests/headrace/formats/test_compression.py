@@ -1,6 +1,7 @@
 """Every compression against its own writers, in every cut of the stream, torn, damaged and enormous."""
 
 import gzip
+import random
 import struct
 import zlib
 from collections.abc import Callable, Iterator
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.formats.compression import Codec, plain_stream, regrouped, sniff, stored_codec
+from headrace.formats.compression.block_ends import WALKS, proven
+from headrace.formats.compression.codecs import CODECS
 from headrace.model.errors import InvalidObject, ObjectCorrupt, SourceUnavailable
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.formats.packers import PACKERS
@@ -38,6 +41,75 @@ def test_members_and_frames_follow_one_another(writer: str, data: list[bytes], c
     assert _plain(stored, chunk=chunk) == plain
     for begin in range(0, len(plain) + 1, 17):
         assert _plain(stored, chunk=chunk, begin=begin) == plain[begin:]
+
+
+# Without a checksum, as zstd's library has it unless it is asked for one.
+_STEP = 64 * 1024
+_CONTENT = st.builds(
+    lambda size, kind, seed: random.Random(seed).randbytes(size) if kind else b'{"a":1}\n' * (size // 8),
+    st.one_of(
+        st.integers(0, 100), st.builds(lambda n, by: n * _STEP + by, st.integers(1, 4), st.integers(0, 1))
+    ),
+    st.booleans(),
+    st.integers(0, 9),
+)
+
+
+@every_writer
+@given(data=st.lists(_CONTENT, max_size=4), chunk=st.sampled_from([1000, _STEP, 1 << 20]))
+@settings(max_examples=examples(40), deadline=None)
+def test_no_member_or_frame_ends_the_stream(writer: str, data: list[bytes], chunk: int) -> None:
+    """Frames of whole steps as well, after which the walker has nothing left to give."""
+    compress = PACKERS[writer][1]
+
+    assert _plain(b"".join(map(compress, data)), chunk=chunk) == b"".join(data)
+
+
+@pytest.mark.parametrize("size", [_STEP, 4 * _STEP, 16 * _STEP, 64 * _STEP])
+def test_frames_of_one_plain_size_are_all_read(size: int) -> None:
+    """As a writer's buffer or zstd's seekable format makes them; its table of frames is the end."""
+    data = random.Random(size).randbytes(3 * size + 10)
+    frames = [zstandard.compress(data[at : at + size]) for at in range(0, len(data), size)]
+    table = b"\x5e\x2a\x4d\x18" + (9).to_bytes(4, "little") + bytes(9)
+
+    assert _plain(b"".join(frames) + table) == data
+
+
+@every_writer
+def test_a_chunk_without_bytes_is_no_end(writer: str) -> None:
+    """Neither one of the source nor one of a walker, wherever it comes."""
+    codec, compress = PACKERS[writer]
+    stored = compress(b"one" * 50) + compress(b"") + compress(b"two" * 50)
+    walk = WALKS.get(codec)
+
+    def with_empty(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield from (b"", chunk, b"")
+
+    chunks = with_empty(stored[at : at + 7] for at in range(0, len(stored), 7))
+    if walk is None:
+        got = CODECS[codec](chunks)
+    else:
+        got = proven(CODECS[codec], lambda stream, proof: with_empty(walk(stream, proof)), chunks)
+
+    assert b"".join(got) == b"one" * 50 + b"two" * 50
+
+
+@pytest.mark.parametrize("codec", WALKS)
+def test_stored_bytes_that_no_decoder_asked_for_are_damage(codec: Codec) -> None:
+    """Whatever ends a decoder too early, rows are not lost in silence."""
+
+    def too_short(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        yield next(chunks)[:1]
+
+    stored = next(compress for of, compress in PACKERS.values() if of is codec)(
+        random.Random(0).randbytes(1 << 18)
+    )
+    got: list[bytes] = []
+    with pytest.raises(ValueError, match="the decoder ended before"):
+        got.extend(proven(too_short, WALKS[codec], iter([stored])))
+    with pytest.raises(ValueError, match="the decoder ended before"):
+        got.extend(proven(lambda _: iter(()), lambda *_: iter(()), iter([stored])))
 
 
 def _gzip_member(

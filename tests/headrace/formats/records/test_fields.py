@@ -71,6 +71,19 @@ def test_a_missing_key_field_is_a_bad_row(row: bytes) -> None:
     assert "a.b" in decoded.bad[0].message
 
 
+@pytest.mark.parametrize("first", [b"{}", b"null", b"5", b'{"c":1}', b'{"b":"x"}', b'[{"b":1}]'])
+def test_of_a_name_that_a_row_has_twice_the_last_one_counts(first: bytes) -> None:
+    """As readers of JSON have it, whatever the first one is: also where a type is all that is looked for."""
+    path = FieldSource(("a", "b"))
+    lacking = b'{"a":{"b":"k"},"a":{}}'
+    lines = _lines(b'{"a":%b,"a":{"b":"k"}}' % first, lacking, b'{"a":{"b":%b,"b":"k"}}' % first)
+
+    assert _keys(lines, decode_options(InputFormat.JSONL, key_source=path)) == [b"k", b"k"]
+    decoded = decode_all(lines, decode_options(InputFormat.JSONL, value_source=path))
+    assert decoded.values == [b"k", b"k"]
+    assert [(bad.reason, bad.raw) for bad in decoded.bad] == [("missing_field", lacking)]
+
+
 @pytest.mark.parametrize("name", ['size"', "a\\b", "a\tb"])
 def test_a_field_may_have_a_name_that_json_escapes(name: str) -> None:
     """It is found as others are, and missing as others are."""
