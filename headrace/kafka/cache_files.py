@@ -122,12 +122,13 @@ class LastRead(NamedTuple):
     end: int
 
     @property
-    def place(self) -> tuple[int, int]:
+    def place(self) -> tuple[int, bool, int]:
         """By which the furthest of several is found: of those of one end it is one whose epoch is known.
 
         Without it a log that was cut off, and has grown past that end since, would pass for what was read.
+        Of two epochs the earlier one shows that, where the log has grown to this end already.
         """
-        return self.end, self.epoch
+        return self.end, self.epoch >= 0, -self.epoch
 
     @property
     def text(self) -> str:

@@ -86,7 +86,7 @@ class Replay:
             cuts=None,
             sides=(),
             # Of which a reading without them has to know.
-            tombstones=unsent(entry),
+            tombstones=() if entry.state is State.DONE and entry.reason != MARKED else unsent(entry),
             is_kept=False,
         )
         return _unsplit(s3_object, whole, splits)

@@ -1,11 +1,10 @@
 """Tombstones that a value object was to send between its rows, and is read again without. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from headrace.model.ledger_entry import LedgerEntry, State, sent_runs
-from headrace.model.objects import ObjectId, PlacedTombstones, Route, RowPlace
+from headrace.model.ledger_entry import LedgerEntry, State
+from headrace.model.objects import ObjectId, PlacedTombstones, Route
 from headrace.model.positions import JoinedPosition
 from ingest.source.catalogue.ledger_view import Overlay
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, SideEnd
@@ -46,29 +45,6 @@ class OwedTombstones:
                 return SideEnd(pending, State.QUARANTINED, ORDER_UNKNOWN, held)
         return None
 
-    def leave_sent(self, pending: PendingObject) -> None:
-        """A value object that continues where it was sends none that their own object sends by itself.
-
-        It had ended there (`missing`, `mark`), so that those came after all values, and is back.
-        """
-        if pending.entry is None or not pending.tombstones:
-            return
-        left: list[PlacedTombstones] = []
-        for placed, sent in zip(pending.entry.tombstones, sent_runs(pending.entry), strict=True):
-            begin = self.sent_from(ObjectId(pending.object.id.bucket, placed.keys.key, placed.keys.etag))
-            places = placed.places if begin is None else tuple(_unless_from(begin, placed.places, sent))
-            if places:
-                left.append(replace(placed, places=places))
-        pending.tombstones = tuple(left)
-
-    def sent_from(self, object_id: ObjectId) -> int | None:
-        """The first row that a tombstone object sends by itself, or has sent; None: none that is known."""
-        pending = self._table.find(object_id)
-        entry = self._ledger.get(object_id) if pending is None else pending.entry
-        if entry is not None and entry.position is not None:
-            return _first_sent(entry)
-        return pending.first_row if pending is not None and pending.is_placed else None
-
     def tick(self) -> list[ObjectId]:
         """The tombstone objects that are to be read again; value objects that owe none any more begin."""
         found: dict[ObjectId, None] = {}
@@ -99,22 +75,7 @@ def _owed(pending: PendingObject) -> Iterator[tuple[ObjectId, PlacedTombstones]]
 
 def _is_sent_in_part(entry: LedgerEntry | None, placed: PlacedTombstones) -> bool:
     """Whether the tombstone object has sent rows by itself, and not all of these."""
-    if entry is None or entry.position is None:
-        return False
-    return any(place.first < _first_sent(entry) for place in placed.places)
-
-
-def _first_sent(entry: LedgerEntry) -> int:
-    """The first row that a tombstone object of which rows are in Kafka by themselves has sent."""
-    if not isinstance(entry.position, JoinedPosition):
-        return 0  # where it is read without headers, from its first row on
-    return max(entry.position.row - entry.records - entry.bad, 0)
-
-
-def _unless_from(begin: int, places: Iterable[RowPlace], sent: Iterable[RowPlace]) -> Iterator[RowPlace]:
-    """These without rows from `begin` on, but for those that are sent among them: a position counts them."""
-    counts = {place.first: place.count for place in sent}
-    for place in places:
-        count = max(min(place.count, begin - place.first), counts.get(place.first, 0))
-        if count > 0:
-            yield replace(place, count=count)
+    if entry is None or not isinstance(entry.position, JoinedPosition):
+        return False  # it is read by itself from its first row on, or not begun
+    sent_from = entry.position.row - entry.records - entry.bad
+    return any(place.first < sent_from for place in placed.places)

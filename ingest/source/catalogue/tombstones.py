@@ -134,7 +134,6 @@ class Tombstones:
             return True
         if pending.entry is not None and pending.entry.position is not None:
             pending.is_placed = True
-            self.owed.leave_sent(pending)
         if pending.is_placed:
             return True
         is_ready = pending.phase is Phase.WAITING and pending.sides is not None
@@ -309,8 +308,13 @@ class Tombstones:
 
     def _sent_from(self, object_id: ObjectId, places: TombstonePlaces) -> int:
         """The first row that the tombstone object sends by itself; where it sends none, how many it has."""
-        sent_from = self.owed.sent_from(object_id)
-        return places.rows if sent_from is None else sent_from
+        pending = self._table.find(object_id)
+        if pending is not None:
+            return pending.first_row if pending.is_placed else places.rows
+        entry = self._ledger.get(object_id)
+        if entry is None or entry.state is not State.DONE:
+            return places.rows
+        return max(places.rows - entry.records - entry.bad, 0)
 
     def _release(self, folder: _Folder, wait: _Wait) -> None:
         """The values before have ended: what of these tombstones is not merged goes out now."""

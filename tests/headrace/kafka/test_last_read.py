@@ -17,6 +17,8 @@ _UNKNOWN = LastRead(-1, 50)
         ([_UNKNOWN, LastRead(3, 50)], LastRead(3, 50)),
         ([LastRead(3, 50), _UNKNOWN], LastRead(3, 50)),
         ([LastRead(3, 49), _UNKNOWN], _UNKNOWN),
+        # The later one is of a log that was cut off, and has grown to this end already.
+        ([LastRead(4, 50), LastRead(3, 50)], LastRead(3, 50)),
         ([_UNKNOWN, _UNKNOWN], _UNKNOWN),
     ],
 )

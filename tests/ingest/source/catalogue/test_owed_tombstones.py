@@ -8,10 +8,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import RowPlace
 from headrace.model.positions import BytePosition, JoinedPosition
 from ingest.source.catalogue.object_commands import (
-    AlterOffsets,
     Mark,
-    ObjectCommand,
-    Offset,
     Replay,
     Selection,
 )
@@ -220,14 +217,9 @@ def test_a_value_that_waits_for_another_try_gets_its_tombstones_from_the_start_a
     assert desk.reason(tombstone_key(1)) == "joined"
 
 
-@pytest.mark.parametrize(
-    "done",
-    [Mark(selection=Selection(key=value_key(0))), AlterOffsets(offsets={_VALUE: Offset(state=State.DONE)})],
-)
-def test_a_value_that_was_counted_as_done_owes_its_tombstones_when_it_is_read_after_all(
-    done: ObjectCommand,
-) -> None:
-    """By `mark`, or by an offset that Connect's interface has set: neither has read it."""
+def test_a_value_that_was_marked_owes_its_tombstones_when_it_is_read_after_all() -> None:
+    """`mark` has not read it."""
+    done = Mark(selection=Selection(key=value_key(0)))
     ledger = FakeLedger()
     assert _given_up(ledger) == "joined"
     desk = tombstone_desk(ledger, mode="after")
@@ -242,61 +234,3 @@ def test_a_value_that_was_counted_as_done_owes_its_tombstones_when_it_is_read_af
     desk.answer(placed(1, {}, 0, rows=1, own_from=0))
     assert desk.read() == [(tombstone_key(1), 0, ())]
     assert desk.catalogue.is_idle
-
-
-@pytest.mark.parametrize("mode", ["after", "proven"])
-def test_a_value_that_comes_back_continues_without_what_was_sent_meanwhile(mode: str) -> None:
-    """It had ended where it was, so that its tombstones came after all values: they are not sent again."""
-    ledger = FakeLedger()
-    desk = tombstone_desk(ledger)
-    desk.show(*values_with_keys(0), tombstone_key(1))
-    desk.answer(placed(1, {value_key(0): (RowPlace(1, 0, 1), RowPlace(2, 1, 2))}, 0, rows=3, own_from=3))
-    plan = desk.plan()
-    (work,) = desk.works[plan]
-    gone = LedgerEntry(
-        state=State.SKIPPED,
-        reason="missing",
-        position=JoinedPosition(BytePosition(8), 2, 1),
-        sides=work.sides,
-        tombstones=work.tombstones,
-        size=10,
-    )
-    desk.commit(plan, work.object.id, gone)
-    desk.finish(plan)
-    desk.turn()
-    assert desk.reason(tombstone_key(1)) == "tombstone_order_unknown"
-
-    desk = tombstone_desk(ledger, mode="after")
-    _replay(desk, tombstone_key(1), is_from_start=False)
-    desk.answer(placed(1, {}, 0, rows=3, own_from=1))
-    plan = desk.plan()
-    assert [(work.object.id.key, work.first_row) for work in desk.works[plan]] == [(tombstone_key(1), 1)]
-    sent = LedgerEntry(
-        state=State.DONE, records=2, position=JoinedPosition(BytePosition(9), 3), sides=(), size=10
-    )
-    desk.commit(plan, listed(tombstone_key(1)).id, sent)
-    desk.finish(plan)
-
-    desk = tombstone_desk(ledger, mode=mode)
-    desk.show(*values_with_keys(0), tombstone_key(1), listing_id=2)
-    desk.turn(1000)
-    # The one that it has sent stays: its position counts it.
-    assert desk.read() == [(value_key(0), 0, ((tombstone_key(1), (RowPlace(1, 0, 1),)),))]
-    assert desk.catalogue.is_idle
-
-
-def test_a_replayed_value_gets_its_tombstones_though_later_ones_were_begun_before_a_restart() -> None:
-    """Their object continues with its own rows alone: the others are still to come with the value object."""
-    ledger = FakeLedger()
-    assert _given_up(ledger, rows=5) == "done"
-    begun = LedgerEntry(state=State.PARTIAL, position=JoinedPosition(BytePosition(9), 3), records=1, size=10)
-    ledger.commit(listed(tombstone_key(1)).id, begun)
-
-    desk = tombstone_desk(ledger)
-    desk.show(*values_with_keys(0), tombstone_key(1), listing_id=2)
-    _replay(desk, value_key(0))
-    desk.answer(placed(1, {value_key(0): _MERGED}, 0, rows=5, own_from=2))
-    plan = desk.plan(0)
-    assert (value_key(0), (_MERGED,)) in [
-        (work.object.id.key, tuple(each.places for each in work.tombstones)) for work in desk.works[plan]
-    ]
