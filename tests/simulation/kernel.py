@@ -168,6 +168,10 @@ class Kernel:
         is_stopped = any(actor.process.is_stopped for actor in self._actors)
         return float("inf") if is_stopped else self._went_on_at
 
+    def cut_off_until(self) -> float:
+        """Until when a process is cut off, or was."""
+        return max((actor.process.cut_until for actor in self._actors), default=0.0)
+
     def here(self) -> Process | None:
         """The process whose thread runs."""
         return None if self.current is None else self.current.process

@@ -212,7 +212,13 @@ class Archive:
         if self._repeats:
             # It is archived again under the name that it had, each once in an object.
             end = (name.topic, name.partition, name.offset)
-            again = (at for at in own if self._nulls[at][0] >= end and at not in self._here)
+            again = (
+                at
+                for at in own
+                if self._nulls[at][0] >= end
+                and at not in self._here
+                and self._nulls[at][0] not in self._lettered
+            )
             chosen = next(again, chosen)
         if chosen is None:
             return None

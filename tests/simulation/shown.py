@@ -202,7 +202,8 @@ class Shown:
         if broker.changed.count != self._count:
             self._count, self._since = broker.changed.count, kernel.now
         is_quiet = kernel.now - self._since >= _QUIET_SECONDS
-        away_until = max(self._made.network.down_until, *(one.process.cut_until for one in self._lives))
+        # A slot may have committed what it cannot tell.
+        away_until = max(self._made.network.down_until, kernel.cut_off_until())
         is_quiet = is_quiet and away_until + _QUIET_SECONDS <= kernel.now
         # What has just come to its end is not written down yet.
         sink = shown.sink
