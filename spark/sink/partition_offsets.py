@@ -134,15 +134,20 @@ class PartitionOffsets:
         read = max(self._highest, self._grant.offset - 1)
         return offset <= read or self._epoch_end <= offset < self.position
 
-    def read_to(self, position: int, epoch: int) -> None:
+    def read_to(self, position: int, epoch: int) -> int | None:
         """Nothing below is left to come: after the last record there may be markers of transactions.
 
-        `epoch` is that of the last marker; NO_EPOCH: it is not known.
+        `epoch` is that of the last marker; NO_EPOCH: it is not known. The result as of `note_epochs`: a later
+        one than the log had when an entry covered more than this is another log's. Nothing is taken of it.
         """
+        if NO_EPOCH != self._known_epoch < epoch and self._was_read(position - 1):
+            # Only a marker is known. What lies between is not, and no record of it is left to come.
+            return self.position
         if epoch != NO_EPOCH:
             self._epoch, self._epoch_end = max(self._epoch, epoch), position
             self._is_proof = True
         self.advance(position)
+        return None
 
     def deleted(self, first: int, end: int) -> int | None:
         """Kafka has deleted what lies between; the first of it that was not read.

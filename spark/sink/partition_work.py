@@ -167,11 +167,13 @@ class PartitionWork:
         """Stop where the reader cannot read, or at a record before it where there is a stop already."""
         self._stop_at(max(offset, self.position), reason, message)
 
-    def read_to(self, position: int, epoch: int) -> None:
-        """See `PartitionOffsets.read_to`."""
+    def read_to(self, position: int, epoch: int) -> bool:
+        """See `PartitionOffsets.read_to`. False where the partition stops at that."""
         is_written = self.stop is None and self.isolation.broken is None
         if is_written and position > self._offsets.position:
-            self._offsets.read_to(position, epoch)
+            self._stop_at_change(self._offsets.read_to(position, epoch))
+            return self.stop is None
+        return True
 
     def deleted(self, first: int, end: int) -> int | None:
         """See `PartitionOffsets.deleted`."""
@@ -179,7 +181,10 @@ class PartitionWork:
 
     def _look_at_epochs(self, records: KafkaRecords) -> None:
         """Stop before records that are not those that are archived already."""
-        changed = self._offsets.note_epochs(records.leader_epochs, records.last_offset + 1)
+        self._stop_at_change(self._offsets.note_epochs(records.leader_epochs, records.last_offset + 1))
+
+    def _stop_at_change(self, changed: int | None) -> None:
+        """Stop at the first offset from which on the log is not the one that was read; None: it is."""
         if changed is not None and (self.stop is None or changed < self.stop.offset):
             end = max(self._offsets.highest + 1, self.position)
             message = truncated_message(str(self.partition), end, changed)

@@ -135,6 +135,15 @@ class RecordFeed:
         """Whether records of it are fetched and not written."""
         return partition in self._waiting
 
+    def read_to(self, reached: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        """Nothing below these positions is left to come, each with the leader epoch of what lies before."""
+        for partition, (position, epoch) in reached.items():
+            work = self._works.get(partition)
+            if work is None or self.is_waiting(partition):
+                continue
+            if not work.read_to(position, epoch):
+                self._reader.pause([partition])
+
     def read(self) -> None:
         """Read each partition from where its work is, up to its stop; what waits is fetched again."""
         self._waiting.clear()

@@ -203,9 +203,7 @@ class SinkRun:
             if work.is_at_stop:
                 self._reader.pause([work.partition])
         self._fetch_size.closed(sum(map(len, found)), self._pending - pending)
-        for partition, (position, epoch) in self._reader.reached().items():
-            if partition in self._work and not self._feed.is_waiting(partition):
-                self._work[partition].read_to(position, epoch)
+        self._feed.read_to(self._reader.reached())
 
     @property
     def _pending(self) -> int:

@@ -33,6 +33,7 @@ _FOREIGN_SHARE: Final = 0.12
 _AGAIN_SHARE: Final = 0.6
 _KEPT_SHARE: Final = 0.2
 _LOG_SHARE: Final = 0.1
+_MARKER_SHARE: Final = 0.3
 _DISK_SHARE: Final = 0.1
 _DENIED_SHARE: Final = 0.12
 _UNKNOWN_SHARE: Final = 0.12
@@ -125,6 +126,7 @@ def with_cut_logs(
         # Late, so that something has been read by then.
         place = rng.randint(len(found) // 2 + 1, len(found))
         found.insert(place, Step(rng.choice((0.05, 0.5, 3.0)), LOG_CUT, given))
+        given["marker"] = rng.random() < _MARKER_SHARE
     return tuple(found)
 
 

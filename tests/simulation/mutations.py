@@ -112,6 +112,13 @@ MUTATIONS: Final = {
         "    if checkpoint.leader_epoch == NO_EPOCH or checkpoint.highest < offset:\n",
         "    if True:\n",
     ),
+    "a log that was cut off below an entry, and begins with a marker": Mutation(
+        "sink",
+        "a marker of a later leader epoch raises none of what entries cover above it",
+        "spark/sink/partition_offsets.py",
+        "if NO_EPOCH != self._known_epoch < epoch and self._was_read(position - 1):",
+        "if False:",
+    ),
     "the epoch of what is refused": Mutation(
         "sink",
         "a checkpoint has no epoch of records that were refused",

@@ -101,8 +101,13 @@ class _SinkCourse(Course):
         }
         return {**super().acts(), **operations, **own}
 
-    def _cut_log(self, topic: str, share: float, again: float, seconds: float) -> None:
-        """A partition's new leader lacks the end of its log; what is lost is sent again in another order."""
+    def _cut_log(
+        self, topic: str, share: float, again: float, seconds: float, *, marker: bool = False
+    ) -> None:
+        """A partition's new leader lacks the end of its log; what is lost is sent again in another order.
+
+        First there may be a marker, of a transaction whose records are lost.
+        """
         broker, kernel = self.made.broker, self.made.kernel
         if topic not in broker.topics:
             return
@@ -122,6 +127,8 @@ class _SinkCourse(Course):
         if offset > cut and any(one.offset < offset for one in log.records):
             self._outcome.cut_below.add((topic, partition))
         log.cut_off(cut)
+        if marker:
+            log.append(Record(0, None, None, (), round(kernel.now * 1000), is_marker=True))
         broker.changed.give()
         kernel.sleep(seconds)
         # Rows of other vendors' layouts are told apart by what they have: these are others.

@@ -1,5 +1,7 @@
 """What tells a log that was cut off, and has grown again, from one that has not (KIP-320)."""
 
+import pytest
+
 from headrace.model.sink_entries import NO_EPOCH
 from tests.spark.sink.granted import offsets_of
 
@@ -64,6 +66,36 @@ def test_markers_whose_epoch_is_known_are_not_read_again() -> None:
     assert one.start == (4, 2)
     one.read_to(5, NO_EPOCH)
     assert (one.position, one.start) == (5, (4, 2))
+
+
+@pytest.mark.parametrize(("offset", "epoch_end"), [(5, 5), (5, 11)])
+def test_a_marker_of_another_log_is_not_taken_for_what_entries_cover(offset: int, epoch_end: int) -> None:
+    """Its epoch would become theirs with the next commit, and new records pass for archived ones."""
+    one = offsets_of(offset, highest=10, leader_epoch=0, epoch_end=epoch_end)
+    before = one.start
+    assert one.read_to(8, 5) == 5
+    assert (one.position, one.start) == (5, before)
+    assert one.commit().checkpoint.leader_epoch == 0
+    assert one.note_epochs([(8, 5)], 11) == 8
+
+
+def test_a_marker_among_what_entries_cover_is_of_no_later_epoch() -> None:
+    """Also after a change of leaders: a record that is covered above it has its epoch, or a later one."""
+    again = offsets_of(5, highest=9, leader_epoch=1, epoch_end=5)
+    again.note_epochs([(5, 0)], 8)
+    again.advance(8)
+    assert again.read_to(9, 1) is None
+    assert again.position == 9
+
+
+def test_a_marker_after_what_entries_cover_may_be_of_any_epoch() -> None:
+    """As may one where no epoch is known of them."""
+    one = offsets_of(5, highest=7, leader_epoch=0, epoch_end=5)
+    one.note_epochs([(5, 0)], 8)
+    one.advance(8)
+    assert one.read_to(9, 1) is None
+    assert one.commit().checkpoint.leader_epoch == 1
+    assert offsets_of(5, highest=10).read_to(6, 4) is None
 
 
 def test_a_record_where_none_was_is_of_another_log() -> None:

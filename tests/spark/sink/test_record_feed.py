@@ -16,6 +16,7 @@ from headrace.kafka.producer.topic_limits import TopicLimits
 from headrace.model.columns import column_of
 from headrace.model.errors import SourceUnavailable
 from headrace.model.sink_entries import NO_EPOCH, encode_sink_entry
+from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.record_feed import make_room, safely
 from spark.sink.slot_uploads import SlotUploads
 from spark.task.driver_connection import DriverConnection
@@ -215,6 +216,23 @@ def test_an_object_that_cannot_be_closed_is_not_committed(slot: Callable[..., Fe
     work.abandon()
     assert work.stop is not None
     assert (work.position, work.stop.offset, work.is_at_stop, work.failure()) == (0, 0, True, None)
+
+
+def test_a_marker_of_another_log_stops_its_partition(slot: Callable[..., FedSlot]) -> None:
+    """Nothing more of it is fetched, and nothing is committed of it; another goes to the end of its log."""
+    one = slot(lambda _: None, 1)
+    grant = PartitionGrant(
+        topic="t", partition=0, topic_id="id", offset=5, highest=10, leader_epoch=0, epoch_end=5
+    )
+    one.begin_again(grant)
+    one.feed.read_to({P0: (8, 5), P1: (8, 5)})
+    work = one.works[P0]
+    assert work.stop is not None
+    assert (work.stop.offset, work.stop.reason) == (5, "log_truncated")
+    assert "read up to offset 11, and has other records now from offset 5 on" in work.stop.message
+    assert (work.is_at_stop, one.reader.paused) == (True, {P0})
+    assert work.transaction(NOON_MS) is None
+    assert one.works[P1].position == 8
 
 
 def test_a_dead_letter_that_no_topic_takes_stops_its_partition(slot: Callable[..., FedSlot]) -> None:
