@@ -28,6 +28,7 @@ from headrace.options import Settings
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
 from headrace.process.own_version import own_version
+from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures, collecting, start_thread
 from ingest.connect.assignment import Unplaced, assign
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
@@ -100,6 +101,7 @@ class Worker:
         self._liveness = Liveness(self._id, session_seconds=settings.session_timeout_ms / 1000)
         place = f"config.storage.topic = {settings.topic!r}" if folder is None else str(folder)
         self._unplaced = Unplaced(self._id, place)
+        self._retries = RetryLog(_log, "worker_turn_failed")
         self._leads_since: float | None = None
         self._looking = threading.Lock()
         self._controls: Mapping[ControlKey, bytes] = {}
@@ -223,8 +225,11 @@ class Worker:
         except HeadraceError as error:
             # What runs goes on: each connector has a leadership of its own.
             self._problem = error
+            self._retries.failed("turn", error)
+            self._unplaced.look(None, self._records)
             return
         self._problem = None
+        self._retries.over("turn")
         workers = self._workers
         mine = None if workers is None else workers.workers.get(self._id)
         names = set(() if mine is None else mine.connectors)

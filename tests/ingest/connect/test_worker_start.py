@@ -8,6 +8,9 @@ import urllib.request
 from http import HTTPStatus
 from typing import Any, cast
 
+from structlog.testing import capture_logs
+
+from headrace.model.connector_records import WorkerRecord, WorkersRecord
 from headrace.model.errors import Exit, HeadraceError, Unavailable
 from headrace.process.threads import ThreadFailures
 from ingest.connect.connector_loading import Loading
@@ -65,6 +68,36 @@ def test_a_spark_that_fails_unexpectedly_is_the_reason() -> None:
     until_sync(lambda: reason in worker.problems(), seconds=30, what="the reason")
     failures.add(jvm.error)  # as the worker's own turn adds it
     assert worker.problems() == ["this worker has not joined its group yet", reason]
+
+
+def test_a_turn_that_fails_is_told_once_and_says_nothing_of_other_workers() -> None:
+    """What was known of them may not be so any more."""
+    settings, unused = _settings(free_port()), cast("Any", None)
+    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
+    worker._topic = cast("Any", _RefusedTopic())
+    alone = WorkersRecord(leader="w", workers={worker._id: WorkerRecord(url=None, connectors=("a",))})
+    worker._unplaced.look(alone, ())
+    assert worker.figures().unplaced == 1
+
+    with capture_logs() as logs:
+        worker._tick()
+        worker._tick()
+    assert [(one["event"], one["log_level"]) for one in logs] == [
+        ("worker_turn_failed", "warning"),
+        ("worker_turn_failed", "debug"),
+    ]
+    assert worker.figures().unplaced == 0
+    assert any("may not be written" in one for one in worker.problems())
+
+
+class _RefusedTopic:
+    """One that the leading worker may not write."""
+
+    is_leading, problem = True, None
+
+    def controls(self) -> Any:
+        """Refuse it."""
+        raise Unavailable("The topic may not be written.")
 
 
 class _BrokenJvm(Jvm):
