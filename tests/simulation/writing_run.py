@@ -516,7 +516,13 @@ class _WritingCourse(Course):
             for key, stored in bucket.objects[name].items()
             if OBJECT_ID in stored.metadata
         }
-        outcome.foreign_changed = self._operations.foreign_changed()
+        # Who writes a frame over what is there has asked for it, also where a name is another's by then.
+        rewritten = tuple(one.prefix for one, _ in self._frames if one.overwrites)
+        outcome.foreign_changed = [
+            one
+            for one in self._operations.foreign_changed()
+            if not one.removeprefix("s3://").partition("/")[2].startswith(rewritten)
+        ]
         # What comes when nobody waits for it any more is removed by a next commit, if there is one.
         late = {key.removeprefix(f"{STATE}/") for _, what, key, by in bucket.history if (what, by) == _LATE}
         outcome.files = {query: len(self._batch_files(query).keys() - late) for query in self._queries}
