@@ -8,7 +8,7 @@ the text that is wrong.
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
@@ -38,6 +38,16 @@ def counted(number: int, noun: str) -> str:
     ('1 object', '2,000 records')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def and_more(shown: Sequence[str], count: int) -> str:
+    """What is shown of so many, and how many more there are.
+
+    >>> and_more(["a", "b"], 1_002), and_more(["a", "b"], 2)
+    ('a, b and 1,000 more', 'a, b')
+    """
+    more = count - len(shown)
+    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def span_text(span_ms: int) -> str:

@@ -4,12 +4,13 @@ Connectors are spread evenly, and moved as little as possible.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import structlog
 
 from headrace.model.connector_records import WorkersRecord
+from headrace.model.text_formatting import and_more
 
 _log = structlog.get_logger(__name__)
 
@@ -89,10 +90,10 @@ class Unplaced:
     def _sentence(self, leader: str, lacking: Collection[str], unknown: Collection[str]) -> str | None:
         found = []
         if lacking:
-            found.append(f"this worker is to run {_list(lacking)}, which {self._place} does not have")
+            found.append(f"this worker is to run {_first(lacking)}, which {self._place} does not have")
         if unknown:
             found.append(
-                f"no worker is given {_list(unknown)}: {self._place} has them, and the worker that leads, "
+                f"no worker is given {_first(unknown)}: {self._place} has them, and the worker that leads, "
                 f"{leader}, does not"
             )
         if not found:
@@ -103,7 +104,5 @@ class Unplaced:
         )
 
 
-def _list(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = len(ordered) - _SHOWN
-    return ", ".join(ordered[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+def _first(names: Collection[str]) -> str:
+    return and_more(sorted(names)[:_SHOWN], len(names))

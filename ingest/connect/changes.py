@@ -18,7 +18,7 @@ from headrace.model.connector_records import ConnectorRecord, connector_key, con
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.sink_entries import GroupingOptions
-from headrace.model.text_formatting import printable
+from headrace.model.text_formatting import and_more, printable
 from headrace.options import Settings, SettingsError
 from headrace.options.choices import FileNameMatch
 from headrace.options.describe import options_hash, unresolved
@@ -91,11 +91,10 @@ def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) 
         keys = list(_led_elsewhere(keys, new, old))
     if not keys:
         return
-    shown = ", ".join(repr(printable(key)) for key in keys[:_SHOWN])
-    more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
+    shown = and_more([repr(printable(key)) for key in keys[:_SHOWN]], len(keys))
     yield (
         f"{changed} would give the position in each object that is begun another meaning, and it would be "
-        f"quarantined: {shown}{more}. Send this again once none is in progress; or stop the connector (PUT "
+        f"quarantined: {shown}. Send this again once none is in progress; or stop the connector (PUT "
         f"/connectors/{old.name}/stop) and decide about each with PATCH /connectors/{old.name}/offsets: "
         'null reads it again from its start, which repeats its records, {"state": "done"} leaves the rest'
     )

@@ -34,7 +34,7 @@ from headrace.model.errors import (
     Unavailable,
 )
 from headrace.model.ledger_entry import ControlKey, encode_key
-from headrace.model.text_formatting import printable
+from headrace.model.text_formatting import and_more, printable
 from headrace.process.retry_log import RetryLog
 from headrace.process.threads import start_thread
 from ingest.connect.changes import RecordTooLarge
@@ -146,11 +146,11 @@ class ConfigurationTopic:
         keys = list(self._foreign)
         if not keys:
             return None
-        shown = ", ".join(repr(printable(key.decode("utf-8", "replace"))) for key in keys[:_SHOWN])
-        more = f" and {len(keys) - _SHOWN:,} more" if len(keys) > _SHOWN else ""
+        shown = [repr(printable(key.decode("utf-8", "replace"))) for key in keys[:_SHOWN]]
         return (
             f"config.storage.topic = {self._settings.topic!r} holds records that are not Headrace's, which "
-            f"are passed over: keys {shown}{more}. Find what writes there, and remove each with a tombstone"
+            f"are passed over: keys {and_more(shown, len(keys))}. Find what writes there, and remove each "
+            "with a tombstone"
         )
 
     def controls(self) -> Mapping[ControlKey, bytes]:
