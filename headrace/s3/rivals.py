@@ -111,23 +111,20 @@ class Rivals:
 
         False, and nothing was written, when the one that is there has the same records and more.
         SourceUnavailable while other programs write the name again and again. A store that knows no
-        conditions has its objects replaced without a look, unless the claim says where it begins.
+        conditions is looked at before each write: a slot that hangs just then may be late.
         """
 
         def is_covered(found: Mapping[str, Any] | None) -> bool:
             return claim.covers(found if claim.main_key == key else head(claim.main_key))
 
-        condition: Mapping[str, str] = WHERE_FREE if self.knows_conditions else {}
+        condition: Mapping[str, str] | None = WHERE_FREE if self.knows_conditions else None
         for _ in range(_MOST_RIVALS):
             # What is replaced unseen is looked at, where that may lose: a 403 is raised here.
             if not condition and claim.begins is not None and is_covered(head(key)):
                 return False
-            refusal = self._refusal(send, condition)
-            if refusal is None:
+            refusal = None if condition is None else self._refusal(send, condition)
+            if refusal is None and condition is not None:
                 return True
-            if isinstance(refusal, ConditionsUnknown):
-                condition = {}
-                continue
             is_conflict = isinstance(refusal, WriteConflict)
             found, is_known = (None, False) if is_conflict else _found(head, key)
             if found is not None and found.get("Metadata", {}).get(OBJECT_ID) == object_id:
@@ -135,10 +132,12 @@ class Rivals:
             if claim.begins is not None and found is not None and is_covered(found):
                 return False
             if is_known and found is None:
-                condition = WHERE_FREE
+                condition = WHERE_FREE if self.knows_conditions else {}
                 continue
             claim.prove()
-            condition = {} if found is None else {"IfMatch": found["ETag"]}
+            condition = {}
+            if found is not None and self.knows_conditions:
+                condition = {"IfMatch": found["ETag"]}
         raise SourceUnavailable("Other programs write an object of the same name again and again.")
 
     def _refusal(

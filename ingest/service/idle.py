@@ -130,6 +130,7 @@ class UntilArchived:
         self._knows_topics = False
         self._read_since: float | None = None
         self._ends: Mapping[tuple[str, int], int] | None = None
+        self._furthest: dict[tuple[str, int], int] = {}
         self.is_over = False
         """True once all that was there is in visible objects, or stays unwritten by configuration."""
 
@@ -156,6 +157,13 @@ class UntilArchived:
             # However long it takes to send and complete it: nothing more is granted meanwhile.
             return self._archive.pause()
         return None
+
+    def read_so_far(self) -> int:
+        """How many offsets have been read of all partitions: those read again for a lost slot count once."""
+        for one in self._archive.partitions():
+            name = one.topic, one.partition
+            self._furthest[name] = max(self._furthest.get(name, 0), one.position or 0)
+        return sum(self._furthest.values())
 
     def _closing(self) -> SinkEffects | None:
         assert self._ends is not None

@@ -81,7 +81,9 @@ class SinkRun:
         self._batch = batch
         self._link = link
         self._producer = producer
-        self._transactions = SinkTransactions(batch, producer=producer, link=link, settings=settings)
+        self._transactions = SinkTransactions(
+            batch, producer=producer, link=link, settings=settings, report=self._report
+        )
         self._uploads = SlotUploads(
             calls or new_upload_calls(settings.s3, sink.upload, has_content=has_content),
             part_bytes=sink.upload.part_bytes,
@@ -438,10 +440,9 @@ class SinkRun:
                     (one for work in works if (one := work.objects.oldest_open_ms) is not None), default=None
                 ),
                 problems={
-                    **self._reader.problems(),
-                    **self._uploads.problems(),
-                    **self._feed.problems(),
-                    **self._read_again.problems(),
+                    name: sentence
+                    for one in (self._reader, self._uploads, self._feed, self._read_again, self._transactions)
+                    for name, sentence in one.problems().items()
                 },
                 lost_offsets=lost,
             )

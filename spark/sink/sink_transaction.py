@@ -14,6 +14,7 @@ from headrace.kafka.fencing import memberless_metadata
 from headrace.kafka.kafka_errors import CommitUnknown
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.kafka.producer.topic_limits import topic_limits
+from headrace.model.error_policy import Repeats
 from headrace.model.errors import (
     Fenced,
     HeadraceError,
@@ -141,8 +142,15 @@ class SinkTransactions:
         settings: SinkTaskSettings,
         refusals: Callable[[Iterable[str]], Mapping[str, HeadraceError]] | None = None,
         topic_seconds: float = _TOPIC_SECONDS,
+        report: Callable[[], None] = lambda: None,
     ) -> None:
-        """`refusals` is `TopicLimits.refusals`, those of the process where it is not given."""
+        """`refusals` is `TopicLimits.refusals`, those of the process where it is not given.
+
+        `report` is called before a transaction is made again, by when `problems` may say so.
+        """
+        self._report = report
+        self._repeats = Repeats(fix="It is made again, with the same records.")
+        self._place = f"the transaction of slot {batch.slot}"
         self._kafka = settings.kafka
         self._refusals = refusals
         self._topic_seconds = topic_seconds
@@ -190,9 +198,12 @@ class SinkTransactions:
                 if is_last:
                     raise
                 _log.warning("transaction_repeated", slot=self._batch.slot, error=str(error))
+                self._repeats.failed(self._place, None, str(error))
+                self._report()
                 time.sleep(pause)
                 pause = min(2 * pause, _LONG_PAUSE_SECONDS)
             else:
+                self._repeats.over(self._place)
                 records: Counter[str] = Counter()
                 for one in objects:
                     records[one.topic] += one.records
@@ -204,6 +215,10 @@ class SinkTransactions:
                     bad_by_reason=dict(Counter(bad)),
                     seconds=time.monotonic() - began,
                 )
+
+    def problems(self) -> dict[str, str]:
+        """That nothing is committed, and why, where a transaction has been made again and again."""
+        return {"transaction": sentence for sentence in self._repeats.problems().values()}
 
     def prove(self) -> None:
         """Show that the slot may work on: a transaction with nothing but the leader's group commit."""

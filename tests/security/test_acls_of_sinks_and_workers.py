@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.cimpl import NewTopic
 
 from tests.security.listed import listed
@@ -100,6 +101,30 @@ def test_check_of_a_sink_names_a_missing_acl(allowed: Guarded, tmp_path: Path, b
     failed = [one for one in found if one["verdict"] == "fail"]
     assert failed
     assert any("Read" in one["remedy"] for one in failed)
+
+
+def test_a_sink_that_may_not_write_its_ledger_any_more_names_it(
+    allowed: Guarded, tmp_path: Path, bucket: str
+) -> None:
+    """Its slots read, are refused and read again: `--until-idle` never ended, and nothing was shown."""
+    acls = _sink_acls()
+    allowed.allow(USER, [*acls, _ledger_creation()])
+    first = _run(allowed, tmp_path, bucket, "run", "--until-idle")
+    assert first.returncode == 0, first.stdout + first.stderr
+    allowed.forbid_all(USER)
+    ledger = _ledger_creation().name
+    allowed.allow(USER, [one for one in acls if (one.name, one.operation.name) != (ledger, "WRITE")])
+    producer = Producer({"bootstrap.servers": allowed.broker.bootstrap})
+    producer.produce(NAMES["TOPIC"], b"a row")
+    assert producer.flush(30) == 0
+
+    done = _run(allowed, tmp_path, bucket, "run", "--until-idle", "--startup-timeout", "5")
+
+    assert done.returncode == 3, done.stdout + done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert "the transaction of slot 0 has failed" in last
+    assert ledger in last
+    assert "docs/security.md" in last
 
 
 def _worker(guarded: Guarded, folder: Path, group: str = NAMES["WORKERS"]) -> WorkerProcess:

@@ -213,3 +213,13 @@ def test_what_an_open_transaction_holds_back_is_named() -> None:
     assert "t-0 is read up to offset 40 of 100" in (until.held_back() or "")
     archive.position = 100
     assert until.held_back() is None
+
+
+def test_what_is_read_again_for_a_lost_slot_is_no_progress() -> None:
+    """A slot whose commits are refused reads the same records each time: patience began again with each."""
+    archive = Archive()
+    until = UntilArchived(archive, closes_on_stop=True)
+    counted = []
+    for archive.position in (None, 30, 60, None, 0, 60, None, 61):
+        counted.append(until.read_so_far())
+    assert counted == [0, 30, 60, 60, 60, 60, 60, 61]

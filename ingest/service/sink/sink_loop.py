@@ -223,8 +223,7 @@ class SinkLoop:
             self.apply(effects)
         has_problem = bool(components.archive.problems(clock.wall_ms()) or components.statistics.problems)
         held_back = until.held_back()
-        read = sum(one.position or 0 for one in components.archive.partitions())
-        progress = (components.statistics.records, components.statistics.objects, read)
+        progress = (components.statistics.records, components.statistics.objects, until.read_so_far())
         waits = has_problem or held_back is not None
         if self._patience.is_over(now, waits=waits, progress=progress):
             why = self._first_problem() if has_problem else held_back

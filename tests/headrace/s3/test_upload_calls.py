@@ -485,18 +485,32 @@ def test_exactly_the_object_that_was_seen_before_the_proof_is_replaced(bucket: s
     assert (proofs.asked, content(bucket, key)) == (2 if way == "put" else 3, b"ours")
 
 
-def test_a_store_without_conditions_replaces_without_a_look(bucket: str, proxy: Proxy) -> None:
-    """It answers 501; the sink works on as it did before there were conditions, and asks once."""
-    proofs = Proofs()
+@pytest.fixture
+def unconditional(bucket: str, proxy: Proxy) -> UploadCalls:
+    """Of a store that answers 501 to any write with a condition, as it knows none."""
+    proxy.on(error("NotImplemented", 501), when=lambda request: "if-none-match" in request.headers)
+    return upload_calls(bucket, endpoint=proxy.url)
 
-    def is_conditional(request: Request) -> bool:
-        return request.method == "PUT" and "if-none-match" in request.headers
 
-    proxy.on(error("NotImplemented", 501), when=is_conditional)
-    calls = upload_calls(bucket, endpoint=proxy.url)
-    for body in (b"1", b"2"):
-        calls.put(bucket, "plain", body, object_id="ours", claim=Claim(prove=proofs))
-    assert (content(bucket, "plain"), proofs.asked) == (b"2", 0)
+@pytest.mark.parametrize("way", ["put", "parts"])
+def test_a_store_without_conditions_is_looked_at_before_a_proof(
+    bucket: str, unconditional: UploadCalls, way: str
+) -> None:
+    """It answers 501 once: what was the successor's of a slot that hung was replaced, with fewer records."""
+    calls, proofs, key = unconditional, Proofs(), f"plain-{way}"
+    _written(calls, bucket, key, way, b"ours", proofs)
+    _written(calls, bucket, key, way, b"ours", proofs)
+    assert (content(bucket, key), proofs.asked) == (b"ours", 0)
+
+    def refuse() -> None:
+        raise Fenced("The slot was given up.")
+
+    calls.put(bucket, key, b"of the successor", object_id="other")
+    with pytest.raises(Fenced):
+        _written(calls, bucket, key, way, b"ours", refuse)
+    assert content(bucket, key) == b"of the successor"
+    _written(calls, bucket, key, way, b"ours", proofs)
+    assert (content(bucket, key), proofs.asked) == (b"ours", 1)
 
 
 _FIRST = Beginning("t0pic/id", 2, "0a1b", 0)
@@ -568,10 +582,11 @@ def test_where_an_object_begins_has_to_be_asked_for(bucket: str, proxy: Proxy) -
     assert content(bucket, "unseen") == b"0 to 3"
 
 
-def test_a_store_without_conditions_is_asked_where_an_object_begins(bucket: str, proxy: Proxy) -> None:
+def test_a_store_without_conditions_is_asked_where_an_object_begins(
+    bucket: str, unconditional: UploadCalls
+) -> None:
     """The first time, when it has just said that it knows none, and later."""
-    proxy.on(error("NotImplemented", 501), when=lambda request: "if-none-match" in request.headers)
-    calls, proofs = upload_calls(bucket, endpoint=proxy.url), Proofs()
+    calls, proofs = unconditional, Proofs()
     calls.put(bucket, "asked", b"0 to 3", object_id="theirs", metadata=_said(_FIRST))
     for _ in range(2):
         _written(calls, bucket, "asked", "put", b"3", proofs, begins=_FIRST._replace(offset=3))

@@ -248,3 +248,28 @@ def test_a_dead_letter_topic_that_is_made_again_soon_is_waited_for() -> None:
     )
     letter = DeadLetter(topic="dead", key=None, value=b"v", headers=(), reason="not_json")
     assert made.commit([], [], [letter], ["not_json"]).bad_by_reason == {"not_json": 1}
+
+
+def test_a_transaction_that_is_made_again_and_again_is_reported() -> None:
+    """Nothing of the slot is committed meanwhile, for a minute: its leader had no word of it."""
+    settings = sink_settings({"aws.s3.bucket.name": "bucket", "topics": "t"})
+    assert settings.sink is not None
+    refused = AccessDenied("TOPIC_AUTHORIZATION_FAILED. Give this user the ACLs that docs/security.md lists.")
+    producer: Any = _Refusing(refused, 4)
+    link: Any = _Link()
+    link.is_void = lambda: False
+    reported: list[dict[str, str]] = []
+    made = SinkTransactions(
+        SinkBatch(number=1, slot=0, group=b"", partitions=()),
+        producer=producer,
+        link=link,
+        settings=sink_task_settings(settings, settings.sink),
+        refusals=lambda _topics: {},
+        report=lambda: reported.append(made.problems()),
+    )
+    letter = DeadLetter(topic="dead", key=None, value=b"v", headers=(), reason="not_json")
+    assert made.commit([], [], [letter], ["not_json"]).bad_by_reason == {"not_json": 1}
+
+    assert [len(each) for each in reported] == [0, 0, 1, 1]
+    assert str(refused).rstrip(".") in reported[-1]["transaction"]
+    assert made.problems() == {}
