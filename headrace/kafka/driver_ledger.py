@@ -324,6 +324,7 @@ class DriverLedger:
             on_failed=self._on_failed,
             require_wanted=self._metadata,
             pass_over=self._pass_over,
+            words=self._words,
         )
 
     def _reading(self) -> Follower:

@@ -14,9 +14,10 @@ from headrace.kafka.cache_files import LastRead, collect_rows
 from headrace.kafka.kafka_clients import Properties, new_ledger_consumer
 from headrace.kafka.kafka_errors import LedgerCutOff, LedgerEndHidden, translate
 from headrace.kafka.ledger_cache import CacheDamaged, LedgerCache
+from headrace.kafka.ledger_topic import OF_INGESTERS, LedgerWords
 from headrace.kafka.librdkafka import Waker
 from headrace.model.clock import wall_ms
-from headrace.model.errors import HeadraceError, Unavailable
+from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.model.ledger_entry import (
     ControlKey,
     LedgerEntry,
@@ -36,6 +37,8 @@ _LONG_POLL_SECONDS: Final = 2.0
 _CALL_SECONDS: Final = 10.0
 # How soon a wait notices that nobody waits for its end any more.
 _WAIT_SECONDS: Final = 0.5
+# What an ACL refuses is refused again: long enough for one that was given just now.
+_REFUSED_SECONDS: Final = 5.0
 # Large, because a restart with a million entries is bound by the number of SQLite transactions.
 _RECORDS_AT_ONCE: Final = 50_000
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
@@ -79,7 +82,9 @@ class Follower:
         on_failed: Callable[[HeadraceError], None] | None = None,
         require_wanted: Callable[[], object] = lambda: None,
         pass_over: PassOver | None = None,
+        words: LedgerWords = OF_INGESTERS,
     ) -> None:
+        self._called = f"{words.called} {topic!r}"
         self._pass_over = pass_over
         self._on_failed = on_failed
         self._require_wanted = require_wanted
@@ -96,7 +101,7 @@ class Follower:
             self._position = self._last_read.end
         self._has_seen_end = False
         self._rebuilt_at: int | None = None
-        self._problem: str | None = None
+        self._problem: HeadraceError | None = None
         self._error: BaseException | None = None
         self._stop = threading.Event()
         self._noted = 0.0
@@ -126,9 +131,13 @@ class Follower:
         self._is_live = True
 
     def wait_for_visible_end(self, timeout: float) -> None:
-        """Return when everything committed and visible has been read once; Unavailable without progress."""
+        """Return when everything committed and visible has been read once; Unavailable without progress.
+
+        After five seconds where it may not be read.
+        """
+        what = "its visible end was not reached"
         try:
-            self._wait(lambda: self._has_seen_end, timeout, "its visible end was not reached")
+            self._wait(lambda: self._has_seen_end, timeout, what, refused=min(timeout, _REFUSED_SECONDS))
         except LedgerEndHidden as error:
             raise Unavailable(str(self._problem or error)) from error
 
@@ -153,7 +162,9 @@ class Follower:
         self._waker.wake()
         self._thread.join()
 
-    def _wait(self, is_there: Callable[[], bool], timeout: float, what: str) -> None:
+    def _wait(
+        self, is_there: Callable[[], bool], timeout: float, what: str, *, refused: float | None = None
+    ) -> None:
         with self._changed:
             stuck_at = -1
             while not is_there():
@@ -161,21 +172,24 @@ class Follower:
                     raise self._error
                 if stuck_at == self._position:
                     raise LedgerEndHidden(
-                        f"The ledger topic {self._topic!r} was read to offset {stuck_at} and no further for "
+                        f"The {self._called} was read to offset {stuck_at} and no further for "
                         f"{timeout:.1f} s ({what}): "
                         f"{self._problem or 'an open transaction hides what follows.'}"
                     )
                 stuck_at = self._position
-                self._wait_for_news(is_there, stuck_at, timeout)
+                self._wait_for_news(is_there, stuck_at, timeout, timeout if refused is None else refused)
             if self._error is not None:
                 raise self._error
 
-    def _wait_for_news(self, is_there: Callable[[], bool], position: int, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
+    def _wait_for_news(
+        self, is_there: Callable[[], bool], position: int, timeout: float, refused: float
+    ) -> None:
+        began = time.monotonic()
         has_news = functools.partial(self._has_news, is_there, position)
         while not self._changed.wait_for(has_news, min(_WAIT_SECONDS, timeout)):
             self._require_wanted()
-            if time.monotonic() >= deadline:
+            is_refused = isinstance(self._problem, AccessDenied)
+            if time.monotonic() - began >= (refused if is_refused else timeout):
                 return
 
     def _has_news(self, is_there: Callable[[], bool], position: int) -> bool:
@@ -296,13 +310,13 @@ class Follower:
             self._last_read = LastRead(passed.leader_epoch, end)
 
     def _judge(self, error: KafkaError) -> None:
-        found = translate(error, what=f"the ledger topic {self._topic!r} cannot be read")
+        found = translate(error, what=f"the {self._called} cannot be read")
         if error.fatal():
             raise found
         # The consumer goes on by itself when the cause is gone; whatever waits meanwhile gets the error.
         if not error.retriable():
-            self._problem = str(found)
-            _log.warning("ledger_read_interrupted", topic=self._topic, error=self._problem)
+            self._problem = found
+            _log.warning("ledger_read_interrupted", topic=self._topic, error=str(found))
 
     def _throw_away(self, position: int) -> None:
         """Have the ledger read whole: it does not have any more what the cache has.
@@ -311,7 +325,7 @@ class Follower:
         """
         if self._has_seen_end or self._cache.last_read is None:
             raise LedgerCutOff(
-                f"The ledger topic {self._topic!r} does not have any more what was read of it up to offset "
+                f"The {self._called} does not have any more what was read of it up to offset "
                 f"{position}: records were deleted from it, brokers have lost them, or it was made again. "
                 "Start again to have it read whole and checked."
             )

@@ -73,6 +73,7 @@ class LedgerReader:
                 start=low,
                 on_applied=self._applied,
                 pass_over=pass_over,
+                words=words,
             )
             undoing.callback(self._follower.close)
             self._follower.wait_for_visible_end(timeout)

@@ -1,12 +1,14 @@
 """What is said of a ledger that cannot be read to its end, in virtual time."""
 
+import time
 from typing import Final
 
 from headrace.kafka.cache_files import CacheDirectory
 from headrace.kafka.kafka_errors import LedgerEndHidden
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_follower import Follower
-from headrace.kafka.ledger_topic import LedgerIdentity
+from headrace.kafka.ledger_topic import OF_WORKERS, LedgerIdentity
+from headrace.model.errors import Unavailable
 from tests.simulation.broker import Record
 from tests.simulation.environment import Environment, environment
 
@@ -46,6 +48,36 @@ def test_an_end_is_hidden_by_an_acl_or_by_a_transaction_and_each_is_said_for_its
     denied, is_open = said
     assert (_REFUSED in denied, _OPEN in denied) == (True, False)
     assert (_REFUSED in is_open, _OPEN in is_open) == (False, True)
+
+
+def test_a_topic_that_may_not_be_read_is_said_in_seconds_and_by_its_name() -> None:
+    """A worker showed nothing of its missing Read on its configuration topic for half a minute."""
+    said: list[tuple[str, float]] = []
+    with environment(1) as made:
+        made.broker.create(_LEDGER, 1)
+        made.broker.denied.add(_LEDGER)
+
+        def body() -> None:
+            identity = LedgerIdentity(cluster_id="c", topic=_LEDGER, topic_id="i")
+            cache = LedgerCache(CacheDirectory(path=None, is_shared=False), identity)
+            clients = {"bootstrap.servers": "broker:9092"}
+            follower = Follower(clients, cache, topic=_LEDGER, group="a", start=0, words=OF_WORKERS)
+            began = time.monotonic()
+            try:
+                follower.wait_for_visible_end(30.0)
+            except Unavailable as error:
+                said.append((str(error), time.monotonic() - began))
+            made.broker.denied.clear()
+            made.broker.changed.give()
+            follower.wait_for_visible_end(30.0)
+            follower.close()
+            cache.close()
+
+        made.operate(body)
+    ((sentence, seconds),) = said
+    assert _REFUSED in sentence
+    assert sentence.startswith(f"the configuration topic {_LEDGER!r} cannot be read: ")
+    assert 4.0 < seconds < 7.0
 
 
 def _write(made: Environment, epoch: int) -> None:
