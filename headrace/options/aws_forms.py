@@ -8,7 +8,7 @@ import configparser
 import re
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 from headrace.model.objects import is_directory_bucket
@@ -266,6 +266,16 @@ def rights_on(arn: str, *actions: str) -> str:
     words = dict.fromkeys(express_action(each) or each for each in actions)
     session = " in ReadWrite mode" if any(map(is_session_write, actions)) else ""
     return f"{' and '.join(words)}{session} on {arn}"
+
+
+def addressing_style(endpoint: str | None, *, path_style: bool) -> Literal["path", "virtual", "auto"]:
+    """Where a bucket's name is in addresses. Botocore's `auto` is `path` wherever there is an endpoint."""
+    if path_style:
+        return "path"
+    if endpoint is None:
+        return "auto"
+    # No host name begins with a bucket's and ends with an address.
+    return "path" if is_address(urlsplit(endpoint).hostname or "") else "virtual"
 
 
 def is_address(host: str) -> bool:

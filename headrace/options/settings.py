@@ -7,12 +7,11 @@ methods are the only places that reveal them, for the constructor of the client 
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
-from urllib.parse import urlsplit
 
 from headrace.model.objects import PostAction
 from headrace.names import KeyTemplate
 from headrace.names.archive_names import LayoutName
-from headrace.options.aws_forms import is_address, objects_arn, policy_arn, rights_on
+from headrace.options.aws_forms import addressing_style, objects_arn, policy_arn
 from headrace.options.choices import (
     Compression,
     CredentialsProvider,
@@ -171,13 +170,8 @@ class S3Settings:
 
     @property
     def addressing_style(self) -> Literal["path", "virtual", "auto"]:
-        """The same in botocore's words, whose `auto` is path style wherever there is an endpoint."""
-        if self.path_style:
-            return "path"
-        if self.endpoint is None:
-            return "auto"
-        # No host name begins with a bucket's and ends with an address.
-        return "path" if is_address(urlsplit(self.endpoint).hostname or "") else "virtual"
+        """How the bucket is addressed, in botocore's words."""
+        return addressing_style(self.endpoint, path_style=self.path_style)
 
     @property
     def arn(self) -> str:
@@ -188,14 +182,6 @@ class S3Settings:
     def objects_arn(self) -> str:
         """That of the objects under the prefix."""
         return objects_arn(self.arn, f"{self.prefix}*")
-
-    def rights(self, *actions: str) -> str:
-        """What to allow on the bucket for these actions, in words."""
-        return rights_on(self.arn, *actions)
-
-    def object_rights(self, *actions: str) -> str:
-        """What to allow on the objects under the prefix for these actions, in words."""
-        return rights_on(self.objects_arn, *actions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, following, 
 from headrace.aws.object_answers import headed_object, listed_object, showing_restores
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
+from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.s3.client import (
     BOTOCORES,
@@ -296,7 +297,7 @@ def _upload_rules(s3: S3Settings) -> _Rules:
             "lifecycle_not_read",
             error=str(error),
             detail="an upload older than a day that is gone counts as ended by the bucket",
-            remedy=f"allow {s3.rights('s3:GetLifecycleConfiguration')}",
+            remedy=f"allow {rights_on(s3.arn, 's3:GetLifecycleConfiguration')}",
         )
         return [("", _SHORTEST_EXPIRY_MS)]
     return [

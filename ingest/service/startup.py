@@ -31,6 +31,7 @@ from headrace.model.errors import (
     first_refusal,
 )
 from headrace.options import Settings
+from headrace.options.aws_forms import rights_on
 from headrace.options.settings import S3Settings
 from headrace.options.transforms.read_chain import known_topics
 from headrace.process.retry_log import RetryLog
@@ -280,7 +281,7 @@ class Startup:
                 error=str(error),
                 detail="with include.existing=false a multipart upload that is under way at the first start "
                 "and that no event announces is not ingested",
-                remedy=f"allow {s3.rights('s3:ListBucketMultipartUploads')}",
+                remedy=f"allow {rights_on(s3.arn, 's3:ListBucketMultipartUploads')}",
             )
             return None
 

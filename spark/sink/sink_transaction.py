@@ -218,7 +218,8 @@ class SinkTransactions:
 
     def problems(self) -> dict[str, str]:
         """That nothing is committed, and why, where a transaction has been made again and again."""
-        return {"transaction": sentence for sentence in self._repeats.problems().values()}
+        sentence = self._repeats.problems().get(self._place)
+        return {} if sentence is None else {"transaction": sentence}
 
     def prove(self) -> None:
         """Show that the slot may work on: a transaction with nothing but the leader's group commit."""

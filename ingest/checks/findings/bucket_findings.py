@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.model.objects import PostAction, PostActionKind, S3Object
 from headrace.model.text_formatting import counted
+from headrace.options.aws_forms import rights_on
 from headrace.options.settings import S3Settings
 from ingest.checks.findings.archive_findings import ArchiveSample, Sample
 from ingest.checks.findings.finding import Cause, Finding, Refused, misconfigured, ok, unusable, warn
@@ -185,7 +186,7 @@ def may_list(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return unusable(
         name,
         f"s3://{settings.bucket}/{settings.prefix} may not be listed: {facts.survey.words}",
-        f"Allow {settings.rights('s3:ListBucket')} (a condition on s3:prefix has to admit "
+        f"Allow {rights_on(settings.arn, 's3:ListBucket')} (a condition on s3:prefix has to admit "
         f"{settings.prefix!r}). Without it no start is complete, and a missing object looks forbidden.",
     )
 
@@ -202,7 +203,7 @@ def may_get(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         return unusable(
             name,
             f"{url} may not be read: {facts.get.words}",
-            f"Allow {settings.object_rights('s3:GetObject')}, and kms:Decrypt on the key "
+            f"Allow {rights_on(settings.objects_arn, 's3:GetObject')}, and kms:Decrypt on the key "
             "if the objects are encrypted with one.",
         )
     return unusable(
@@ -222,7 +223,7 @@ def may_get_version(settings: S3Settings, facts: BucketFacts) -> Finding | None:
     return warn(
         name,
         f"the bucket has versions, and they may not be read: {facts.get_version.words}",
-        f"Allow {settings.object_rights('s3:GetObjectVersion')}. Without it an "
+        f"Allow {rights_on(settings.objects_arn, 's3:GetObjectVersion')}. Without it an "
         "object that is overwritten before it was read is lost to this ingester (skipped, superseded).",
     )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
+from headrace.options.aws_forms import rights_on
 from headrace.options.settings import S3Settings
 from headrace.options.sink_settings import SinkSettings
 from ingest.checks.findings.bucket_lifecycle import MINIMUM_DAYS, Rule, days_to_expiry, shortest_days
@@ -206,7 +207,9 @@ def _refused(settings: Settings, refused: Refused, what: str) -> Finding:
             return misconfigured("bucket", sentence, "Create the bucket, or correct aws.s3.bucket.name.")
         case Cause.DENIED:
             kms = ", and kms:GenerateDataKey and kms:Decrypt on the key where objects are encrypted with one"
-            return unusable("bucket", sentence, f"Allow {settings.s3.object_rights('s3:PutObject')}{kms}.")
+            return unusable(
+                "bucket", sentence, f"Allow {rights_on(settings.s3.objects_arn, 's3:PutObject')}{kms}."
+            )
         case Cause.OPTION:
             return misconfigured("bucket", sentence, "See the sentence: it names the option.")
         case _:
@@ -216,11 +219,12 @@ def _refused(settings: Settings, refused: Refused, what: str) -> Finding:
 def _ends(settings: Settings, facts: UploadFacts) -> Finding | None:
     if facts.abort is None or facts.abort is True:
         return None
+    action = rights_on(settings.s3.objects_arn, "s3:AbortMultipartUpload")
     return warn(
         "abort",
         "uploads cannot be ended: those of records that are read again stay until the bucket's lifecycle "
         "ends them.",
-        f"Allow {settings.s3.object_rights('s3:AbortMultipartUpload')}, or leave it to the lifecycle rule.",
+        f"Allow {action}, or leave it to the lifecycle rule.",
     )
 
 
@@ -241,7 +245,7 @@ def _expires(settings: Settings, facts: UploadFacts) -> Finding | None:
         if facts.rules.cause is Cause.MISSING:
             return None  # the bucket, of which there is a finding
         is_denied = facts.rules.cause is Cause.DENIED
-        action = settings.s3.rights("s3:GetLifecycleConfiguration")
+        action = rights_on(settings.s3.arn, "s3:GetLifecycleConfiguration")
         return warn(
             name,
             f"the bucket's lifecycle cannot be read: {facts.rules.words}",
@@ -270,7 +274,7 @@ def _url(settings: Settings) -> str:
 
 def _seeing(s3: S3Settings) -> Iterable[str]:
     """What tells a missing object from a forbidden one, each once."""
-    return dict.fromkeys((s3.rights("s3:ListBucket"), s3.object_rights("s3:GetObject")))
+    return dict.fromkeys((rights_on(s3.arn, "s3:ListBucket"), rights_on(s3.objects_arn, "s3:GetObject")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

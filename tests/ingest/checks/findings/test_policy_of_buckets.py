@@ -156,8 +156,8 @@ def test_each_kind_has_an_arn_of_its_own(bucket: str, region: str, arn: str) -> 
 def test_remedies_name_what_is_to_be_allowed() -> None:
     """On a directory bucket the session, and its mode where something is written."""
     s3 = configured(_SOURCE).s3
-    assert s3.rights("s3:ListBucket") == "s3:ListBucket on arn:aws:s3:::bucket"
-    assert s3.object_rights("s3:GetObject") == "s3:GetObject on arn:aws:s3:::bucket/in/*"
+    assert rights_on(s3.arn, "s3:ListBucket") == "s3:ListBucket on arn:aws:s3:::bucket"
+    assert rights_on(s3.objects_arn, "s3:GetObject") == "s3:GetObject on arn:aws:s3:::bucket/in/*"
 
     assert rights_on(_EXPRESS, "s3:ListBucket", "s3:GetObject") == f"s3express:CreateSession on {_EXPRESS}"
     assert rights_on(_EXPRESS, "s3:PutObject") == f"s3express:CreateSession in ReadWrite mode on {_EXPRESS}"
