@@ -350,6 +350,7 @@ class DriverLedger:
             end=end,
             timeout=timeout,
             require_wanted=self._metadata,
+            words=self._words,
         )
         counts = [0]
         for record in tail:

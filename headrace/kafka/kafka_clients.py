@@ -187,6 +187,8 @@ def new_ledger_consumer(properties: Properties, *, group: str, isolation: str, i
             # After its queue was full librdkafka pauses fetching for this long: a second each would cost a
             # restart ten.
             "fetch.queue.backoff.ms": 10,
+            # Ten times as long after a refusal by an ACL, which may have been given just now.
+            "fetch.error.backoff.ms": 100,
             "queued.max.messages.kbytes": 32 * 1024,
         },
     )

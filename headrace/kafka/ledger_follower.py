@@ -37,8 +37,6 @@ _LONG_POLL_SECONDS: Final = 2.0
 _CALL_SECONDS: Final = 10.0
 # How soon a wait notices that nobody waits for its end any more.
 _WAIT_SECONDS: Final = 0.5
-# What an ACL refuses is refused again: long enough for one that was given just now.
-_REFUSED_SECONDS: Final = 5.0
 # Large, because a restart with a million entries is bound by the number of SQLite transactions.
 _RECORDS_AT_ONCE: Final = 50_000
 # How often a quiet ledger is noted to have been read to its end (the cache's age counts from there).
@@ -130,14 +128,14 @@ class Follower:
         """Call `on_applied` with all that follows, in the follower's thread, once it is in the cache."""
         self._is_live = True
 
-    def wait_for_visible_end(self, timeout: float) -> None:
+    def wait_for_visible_end(self, timeout: float, *, refused: float | None = None) -> None:
         """Return when everything committed and visible has been read once; Unavailable without progress.
 
-        After five seconds where it may not be read.
+        After `refused` seconds, where given, for a topic that may not be read.
         """
         what = "its visible end was not reached"
         try:
-            self._wait(lambda: self._has_seen_end, timeout, what, refused=min(timeout, _REFUSED_SECONDS))
+            self._wait(lambda: self._has_seen_end, timeout, what, refused=refused)
         except LedgerEndHidden as error:
             raise Unavailable(str(self._problem or error)) from error
 
@@ -366,6 +364,7 @@ def read_uncommitted(
     end: int,
     timeout: float,
     require_wanted: Callable[[], object] = lambda: None,
+    words: LedgerWords = OF_INGESTERS,
 ) -> Iterator[tuple[bytes, bytes | None]]:
     """Every record from `start` up to `end`, of open and aborted transactions too.
 
@@ -383,7 +382,7 @@ def read_uncommitted(
                 if time.monotonic() - heard_at < timeout:
                     continue
                 raise LedgerEndHidden(
-                    f"The ledger topic {topic!r} gave nothing at offset {position} for {timeout:.0f} s."
+                    f"The {words.called} {topic!r} gave nothing at offset {position} for {timeout:.0f} s."
                 )
             heard_at = time.monotonic()
             error = message.error()
@@ -393,12 +392,20 @@ def read_uncommitted(
             elif error.code() == _EOF:
                 position = max(position, int(message.offset() or 0))
             elif not error.retriable():
-                raise translate(error, what=f"the ledger topic {topic!r} cannot be read")
+                raise translate(error, what=f"the {words.called} {topic!r} cannot be read")
     finally:
         consumer.close()
 
 
-def require_held(properties: Properties, read: LastRead, *, topic: str, group: str, timeout: float) -> None:
+def require_held(
+    properties: Properties,
+    read: LastRead,
+    *,
+    topic: str,
+    group: str,
+    timeout: float,
+    words: LedgerWords = OF_INGESTERS,
+) -> None:
     """Return when the ledger still has what was read of it. Blocks.
 
     The partition's leader is asked for what follows, and judges by epochs: what was lost and written again
@@ -415,14 +422,14 @@ def require_held(properties: Properties, read: LastRead, *, topic: str, group: s
                 return
             if error is not None and error.code() == _OFFSET_GONE:
                 raise LedgerCutOff(
-                    f"The ledger topic {topic!r} does not have any more what was read of it up to offset "
+                    f"The {words.called} {topic!r} does not have any more what was read of it up to offset "
                     f"{read.end}."
                 )
             if error is not None and not error.retriable():
-                raise translate(error, what=f"the ledger topic {topic!r} cannot be read")
+                raise translate(error, what=f"the {words.called} {topic!r} cannot be read")
     finally:
         consumer.close()
-    raise Unavailable(f"The ledger topic {topic!r} gave nothing at offset {read.end} for {timeout:.0f} s.")
+    raise Unavailable(f"The {words.called} {topic!r} gave nothing at offset {read.end} for {timeout:.0f} s.")
 
 
 def _place_after(topic: str, read: LastRead) -> TopicPartition:

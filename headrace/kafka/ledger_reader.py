@@ -44,11 +44,12 @@ class LedgerReader:
         pass_over: PassOver | None = None,
         before: LedgerIdentity | None = None,
         words: LedgerWords = OF_INGESTERS,
+        refused: float | None = None,
     ) -> None:
         """Blocks until all that is visible has been read. See DriverLedger for `pass_over` and `before`.
 
         TopicMissing, InvalidLedger, AccessDenied; Unavailable when reading does not advance for `timeout`
-        seconds.
+        seconds; for `refused` seconds, where given, of a topic that may not be read.
         """
         self._news = threading.Condition()
         self._seen: set[ControlKey] = set()
@@ -76,7 +77,7 @@ class LedgerReader:
                 words=words,
             )
             undoing.callback(self._follower.close)
-            self._follower.wait_for_visible_end(timeout)
+            self._follower.wait_for_visible_end(timeout, refused=refused)
             self._follower.go_live()
             self._closing = undoing.pop_all()
 

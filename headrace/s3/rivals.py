@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import structlog
 
-from headrace.model.errors import ObjectForbidden, SourceUnavailable
+from headrace.model.errors import ObjectError, SourceUnavailable
 from headrace.s3.client import ConditionsUnknown, NameTaken, WriteConflict
 from headrace.s3.completion import OBJECT_ID
 
@@ -120,7 +120,8 @@ class Rivals:
         condition: Mapping[str, str] | None = WHERE_FREE if self.knows_conditions else None
         for _ in range(_MOST_RIVALS):
             # What is replaced unseen is looked at, where that may lose: a 403 is raised here.
-            if not condition and claim.begins is not None and is_covered(head(key)):
+            is_unseen = condition is not None and not condition
+            if is_unseen and claim.begins is not None and is_covered(head(key)):
                 return False
             refusal = None if condition is None else self._refusal(send, condition)
             if refusal is None and condition is not None:
@@ -168,5 +169,6 @@ def _found(head: Head, key: str) -> tuple[Mapping[str, Any] | None, bool]:
     """What has the name, and whether that is known: it may be the caller's own, whose answer was lost."""
     try:
         return head(key), True
-    except ObjectForbidden:
+    except ObjectError:
+        # A 403, or a 400 of what was written with a key of another life (SSE-C).
         return None, False

@@ -50,7 +50,7 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 30.0
 _CHECK_SECONDS: Final = 60.0
-# A topic that cannot serve waits for an operator.
+# A topic that cannot serve, or may not be read, waits for an operator.
 _REFUSED_SECONDS: Final = 3.0
 _END_SECONDS: Final = 3.0
 # Not every broker knows a topic at once that was just made.
@@ -281,7 +281,12 @@ class ConfigurationTopic:
         if read is not None:
             try:
                 require_held(
-                    self._clients.consumer, read, topic=settings.topic, group=group, timeout=_CALL_SECONDS
+                    self._clients.consumer,
+                    read,
+                    topic=settings.topic,
+                    group=group,
+                    timeout=_CALL_SECONDS,
+                    words=OF_WORKERS,
                 )
             except LedgerCutOff as error:
                 raise self._noted(error) from error
@@ -308,6 +313,7 @@ class ConfigurationTopic:
             pass_over=self._pass_over,
             before=self._identity,
             words=OF_WORKERS,
+            refused=_REFUSED_SECONDS,
         )
         return self._reader
 

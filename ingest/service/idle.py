@@ -130,7 +130,7 @@ class UntilArchived:
         self._knows_topics = False
         self._read_since: float | None = None
         self._ends: Mapping[tuple[str, int], int] | None = None
-        self._furthest: dict[tuple[str, int], int] = {}
+        self._furthest: dict[tuple[str, int], tuple[int, int]] = {}
         self.is_over = False
         """True once all that was there is in visible objects, or stays unwritten by configuration."""
 
@@ -159,11 +159,18 @@ class UntilArchived:
         return None
 
     def read_so_far(self) -> int:
-        """How many offsets have been read of all partitions: those read again for a lost slot count once."""
+        """How many offsets have been read of all partitions, those read again counted once more at most.
+
+        A slot that was lost for once gets further so; one that is refused reads the same for ever.
+        """
         for one in self._archive.partitions():
-            name = one.topic, one.partition
-            self._furthest[name] = max(self._furthest.get(name, 0), one.position or 0)
-        return sum(self._furthest.values())
+            name, position = (one.topic, one.partition), one.position or 0
+            first, again = self._furthest.get(name, (0, 0))
+            if position >= first:
+                self._furthest[name] = position, again
+            else:
+                self._furthest[name] = first, max(again, position)
+        return sum(map(sum, self._furthest.values()))
 
     def _closing(self) -> SinkEffects | None:
         assert self._ends is not None

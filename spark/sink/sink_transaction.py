@@ -284,9 +284,11 @@ class SinkTransactions:
             return
         self._asks_at = time.monotonic() + self._topic_seconds
         topic = dead_letters[0].topic
-        match found := self._refusal_of(topic):
-            case None:
-                return
+        if (found := self._refusal_of(topic)) is None:
+            return
+        # The others are committed without these.
+        self._repeats.over(self._place)
+        match found:
             case TopicMissing():
                 why = "is not there any more: create it (`headrace setup CONFIG` does)"
             case TopicForbidden():

@@ -64,7 +64,7 @@ def test_a_topic_that_may_not_be_read_is_said_in_seconds_and_by_its_name() -> No
             follower = Follower(clients, cache, topic=_LEDGER, group="a", start=0, words=OF_WORKERS)
             began = time.monotonic()
             try:
-                follower.wait_for_visible_end(30.0)
+                follower.wait_for_visible_end(30.0, refused=5.0)
             except Unavailable as error:
                 said.append((str(error), time.monotonic() - began))
             made.broker.denied.clear()

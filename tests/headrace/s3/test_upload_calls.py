@@ -513,6 +513,18 @@ def test_a_store_without_conditions_is_looked_at_before_a_proof(
     assert (content(bucket, key), proofs.asked) == (b"ours", 1)
 
 
+@pytest.mark.parametrize("status", [400, 403])
+def test_what_may_not_be_looked_at_is_replaced_after_a_proof(
+    bucket: str, proxy: Proxy, unconditional: UploadCalls, status: int
+) -> None:
+    """A HEAD of what another life has written with a key of its own is a bad request: it stayed there."""
+    proofs = Proofs()
+    aws.s3().put_object(Bucket=bucket, Key="sealed", Body=b"theirs")
+    proxy.on(Answer(status=status, body=b""), when=lambda request: request.method == "HEAD")
+    _written(unconditional, bucket, "sealed", "put", b"ours", proofs)
+    assert (content(bucket, "sealed"), proofs.asked) == (b"ours", 1)
+
+
 _FIRST = Beginning("t0pic/id", 2, "0a1b", 0)
 
 

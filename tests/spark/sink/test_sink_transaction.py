@@ -1,6 +1,6 @@
 """What one transaction of a slot has, and what Kafka would not take."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -272,4 +272,29 @@ def test_a_transaction_that_is_made_again_and_again_is_reported() -> None:
 
     assert [len(each) for each in reported] == [0, 0, 1, 1]
     assert str(refused).rstrip(".") in reported[-1]["transaction"]
+    assert made.problems() == {}
+
+
+def test_a_transaction_that_is_given_up_for_its_dead_letters_is_reported_no_more() -> None:
+    """The others of the batch continue, and may have nothing to commit for long."""
+    settings = sink_settings({"aws.s3.bucket.name": "bucket", "topics": "t"})
+    assert settings.sink is not None
+    producer: Any = _Refusing(_MISSING, 9)
+    link: Any = _Link()
+    link.is_void = lambda: False
+    answers: Iterator[dict[str, HeadraceError]] = iter([{}, {}, {}, {"dead": _MISSING}])
+    reported: list[dict[str, str]] = []
+    made = SinkTransactions(
+        SinkBatch(number=1, slot=0, group=b"", partitions=()),
+        producer=producer,
+        link=link,
+        settings=sink_task_settings(settings, settings.sink),
+        refusals=lambda _topics: next(answers),
+        topic_seconds=0,
+        report=lambda: reported.append(made.problems()),
+    )
+    letter = DeadLetter(topic="dead", key=None, value=b"v", headers=(), reason="not_json")
+    with pytest.raises(DeadLettersRefused):
+        made.commit([], [], [letter], ["not_json"])
+    assert [len(each) for each in reported] == [0, 0, 1]
     assert made.problems() == {}
