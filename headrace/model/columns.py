@@ -4,7 +4,7 @@ A batch is the shape of every format and of both produce paths; where its rows g
 all of them, is part of it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, Protocol
@@ -227,6 +227,11 @@ class RowBatch:
 
 
 Header = tuple[str, bytes | None]
+
+
+def header_bytes(headers: Iterable[Header]) -> int:
+    """What the names and values of these headers have."""
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,16 @@ from headrace.formats.records.row_fields import (
     Row,
 )
 from headrace.formats.records.value_framing import ValueFraming, value_framing
-from headrace.model.columns import NULL_LENGTH, BadRow, Column, Headers, RowBatch, column_of, picked
+from headrace.model.columns import (
+    NULL_LENGTH,
+    BadRow,
+    Column,
+    Headers,
+    RowBatch,
+    column_of,
+    header_bytes,
+    picked,
+)
 from headrace.options.choices import Envelope, EnvelopeField
 from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
 from headrace.options.settings import FormatSettings
@@ -147,10 +156,7 @@ class RecordBuilder:
         if batch.keys is not None:
             sizes = sizes + np.maximum(batch.keys.lengths, 0)
         if batch.headers is not None:
-            of_headers = [
-                sum(len(name.encode()) + len(value or b"") for name, value in headers) if headers else 0
-                for headers in batch.headers
-            ]
+            of_headers = [header_bytes(headers) if headers else 0 for headers in batch.headers]
             sizes = sizes + np.array(of_headers, np.int64)
         if not len(sizes) or np.maximum.reduce(sizes) <= self.options.row_max_bytes:
             return batch

@@ -72,7 +72,7 @@ class IdempotentProducer:
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[Header]
     ) -> None:
         """Queue one record; blocks while brokers lag."""
-        self._window.make_room(len(value or b""))
+        self._window.make_room(key, value, headers)
         self._path.produce(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
     def commit(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -204,7 +204,7 @@ class TransactionalProducer:
     ) -> None:
         """Queue one record; blocks while brokers lag."""
         self._written.add(topic)
-        self._window.make_room(len(value or b""))
+        self._window.make_room(key, value, headers)
         self._queue(topic, value, key, ANY_PARTITION, {"headers": list(headers)})
 
     def send_alone(

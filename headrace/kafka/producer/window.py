@@ -9,7 +9,7 @@ properties and what it knows of topics from here, too.
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from headrace.kafka.kafka_errors import topic_forbidden, translate
 from headrace.kafka.producer.record_calls import wait_for_room
-from headrace.model.columns import RecordTarget, RowBatch
+from headrace.model.columns import Header, RecordTarget, RowBatch, header_bytes
 from headrace.model.errors import InvalidObject, TopicMissing
 from headrace.options.client_names import SLOT_QUEUE_KBYTES
 
@@ -68,6 +68,8 @@ def _fitting(defaults: Mapping[str, str], given: Mapping[str, str]) -> dict[str,
 _STEP_BYTES: Final = 1024 * 1024
 # Brokers may take what is outstanding in so long, by a quota or over a slow line: a transaction has 15 s.
 _PACE_SECONDS: Final = 2.0
+# Rows whose headers are measured, of a batch: each of them costs what a row without headers does.
+_SAMPLE: Final = 64
 # Before that is known, and at least.
 _FIRST_BYTES: Final = 4 * 1024 * 1024
 _LEAST_BYTES: Final = 128 * 1024
@@ -166,7 +168,7 @@ class ProduceWindow:
         """
         if begin >= end:
             return
-        size = int(np.add.reduce(rows.values.lengths[begin:end]))
+        size = _record_bytes(target, rows, begin, end)
         at_once = max(1, min(_STEP_BYTES, self.pace.limit // 2) * (end - begin) // max(1, size))
         spreads = target.partition is None and (rows.keys is not None or not target.key)
         self._start_target(None if spreads else (target.topic, target.partition, target.key))
@@ -181,10 +183,10 @@ class ProduceWindow:
                 self._to_target.add(behind - first, share)
             yield first, behind
 
-    def make_room(self, size: int) -> None:
-        """Return when one record more, of so many bytes, may be outstanding. SlotRevoked as `steps`."""
+    def make_room(self, key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> None:
+        """Return when this record, too, may be outstanding. SlotRevoked as `steps`."""
         self._keep_pace()
-        self._all.add(1, size)
+        self._all.add(1, len(key or b"") + len(value or b"") + header_bytes(headers))
 
     def _start_target(self, target: tuple[str, int | None, bytes | None] | None) -> None:
         if target != self._target:
@@ -200,6 +202,23 @@ class ProduceWindow:
         while self._all.left(len(self._producer)) > self.pace.limit:
             wait_for_room(self._producer, self._is_void)
         self.pace.waited(before - self._all.bytes, time.monotonic() - began)
+
+
+def _record_bytes(target: RecordTarget, rows: RowBatch, begin: int, end: int) -> int:
+    """What brokers are to take of the rows [begin, end): values, keys and headers, the last by a sample."""
+    count = end - begin
+    # A null's length is negative.
+    size = int(np.add.reduce(np.maximum(rows.values.lengths[begin:end], 0)))
+    if rows.keys is not None:
+        size += int(np.add.reduce(np.maximum(rows.keys.lengths[begin:end], 0)))
+    elif rows.topic is None:
+        size += count * len(target.key or b"")
+    if rows.topic is None and target.headers:
+        size += count * header_bytes(target.headers)
+    if rows.headers is not None:
+        sample = rows.headers[begin : end : max(1, count // _SAMPLE)]
+        size += count * sum(map(header_bytes, sample)) // len(sample)
+    return size
 
 
 _ASK_SECONDS: Final = 10.0

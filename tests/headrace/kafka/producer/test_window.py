@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -224,7 +225,7 @@ def test_single_records_keep_the_pace_too(monkeypatch: pytest.MonkeyPatch) -> No
     queue = SlowQueue(1_000_000, monkeypatch)
     through = window(queue, pace=Pace())
     for _ in range(20_000):
-        through.make_room(1000)
+        through.make_room(None, bytes(1000), ())
         queue.steps.append((1, 1000))
     assert queue.slowest < 5
 
@@ -250,3 +251,43 @@ def test_what_was_too_much_is_approached_slowly(monkeypatch: pytest.MonkeyPatch)
     for _ in range(20):
         pace.took_too_long()
     assert pace.limit == 128 * 1024
+
+
+class Steady(Pace):
+    """Stays what it is."""
+
+    def waited(self, size: int, seconds: float) -> None:
+        """Nothing is learned."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "target"),
+    [
+        (replace(rows_of([-1] * 4000), keys=rows_of([1000] * 4000).values), ONE),
+        (rows_of([-1] * 4000), replace(ONE, key=bytes(1000))),
+        (rows_of([0] * 4000), replace(ONE, headers=(("h", bytes(999)),))),
+        (replace(rows_of([-1] * 4000), headers=((("h", bytes(999)), ("n", None)),) * 4000), ONE),
+        (rows_of([1000] * 4000), ONE),
+    ],
+    ids=["keys", "one key", "constant headers", "headers", "values"],
+)
+def test_all_that_brokers_are_to_take_counts(rows: RowBatch, target: RecordTarget) -> None:
+    """Tombstones with long keys were handed over at once, whatever the pace: no quota let them pass."""
+    queue = Queue()
+    behind = 0
+    for first, behind in window(queue, pace=Steady(MIB)).steps(target, rows, 0, len(rows)):
+        assert len(queue) * 1000 <= MIB + MIB // 2, "more is outstanding than the pace allows"
+        queue.steps.append((behind - first, 0))
+    assert behind == len(rows)
+    assert queue.polls
+
+
+def test_one_record_counts_with_its_key_and_headers() -> None:
+    """A dead letter of a row that is too large has no value."""
+    queue = Queue()
+    through = window(queue, pace=Steady(MIB))
+    for _ in range(3000):
+        through.make_room(bytes(500), None, [("h", bytes(499))])
+        queue.steps.append((1, 1000))
+        assert queue.bytes <= MIB + MIB // 2
+    assert queue.polls
