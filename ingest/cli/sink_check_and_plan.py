@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from headrace.kafka.control_records import target_of
 from headrace.kafka.data_topics import SurveyedPartition
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.errors import HeadraceError
@@ -11,6 +12,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
 from ingest.checks.findings.finding import Finding, unusable
+from ingest.checks.findings.kafka_findings import held_back
 from ingest.checks.findings.sink_findings import (
     TakeoverFacts,
     takeover_findings,
@@ -105,6 +107,7 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
     reading = open_ledger_reader(settings, timeout=startup_timeout)
     try:
         cache = None if reading is None else reading.cache
+        target = target_of({} if cache is None else cache.controls())
         survey = survey_topics(settings)
         taken = takeover_facts(settings, survey.partitions, () if cache is None else cache.controls())
         earlier = {
@@ -117,11 +120,13 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
         if reading is not None:
             reading.close()
     has_ledger = reading is not None
+    problem = held_back(settings, target)
     Report(
-        shape_of(settings, backlog, taken, has_ledger=has_ledger, missing=survey.missing),
+        shape_of(settings, backlog, taken, has_ledger=has_ledger, missing=survey.missing, problem=problem),
         chain(
             lines_of(settings, backlog, taken, has_ledger=has_ledger),
             _missing(settings, survey.missing, has_some=bool(survey.partitions)),
+            () if problem is None else ("", f"problem   {problem}"),
         ),
     ).show(as_json=as_json)
 
@@ -133,6 +138,7 @@ def shape_of(
     *,
     has_ledger: bool,
     missing: Sequence[str] = (),
+    problem: str | None = None,
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
@@ -156,6 +162,7 @@ def shape_of(
             for partition in backlog
         ],
         "takeover": [_taken_shape(each) for each in taken],
+        "problem": problem,
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
 from headrace.kafka.cache_files import CachedEntry
-from headrace.kafka.control_records import TargetState, pause_of
+from headrace.kafka.control_records import target_of
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache
@@ -92,9 +92,8 @@ class StatusReader:
 
 def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Shape:
     """The shape of `/status`, as far as the ledger has it; without a ledger nothing has begun."""
-    snapshot = Snapshot(
-        name=settings.name, version=own_version(), role=role, target=_target(cache), at_ms=wall_ms()
-    )
+    target = target_of({} if cache is None else cache.controls())
+    snapshot = Snapshot(name=settings.name, version=own_version(), role=role, target=target, at_ms=wall_ms())
     if settings.sink is not None:
         controls = () if cache is None else cache.controls().items()
         return replace(snapshot, sink=sink_status(controls)).as_dict()
@@ -111,12 +110,6 @@ def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Sh
         last_error=_last_error(cache, buckets),
         quarantined=() if cache is None else newest_quarantined(cache, buckets),
     ).as_dict()
-
-
-def _target(cache: LedgerCache | None) -> TargetState:
-    """What is wanted of the ingester: the next leader begins with it."""
-    pause = None if cache is None else pause_of(cache.controls())
-    return TargetState.RUNNING if pause is None else pause.state
 
 
 def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
