@@ -15,6 +15,7 @@ from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options import Settings
+from headrace.options.choices import RestorePartition
 from headrace.process import logs
 from headrace.vendors.exactness import Grade
 from headrace.vendors.key_names import ArchiveNames
@@ -199,8 +200,9 @@ def forecasts_of(
     now_ms = wall_ms()
     baselines = {place.s3.bucket: baseline_of(place, cache, now_ms) for place in settings.by_place()}
     filters = object_filters_of(settings, baselines)
-    forecast = Preview(filters, now_ms=now_ms, transforms=settings.transforms)
     restore, archive = settings.format.restore, None
+    restored = RestorePartition.ORIGINAL if restore is None else restore.partition
+    forecast = Preview(filters, now_ms=now_ms, transforms=settings.transforms, restored=restored)
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
         room = settings.discovery.max_pending_objects
@@ -268,7 +270,10 @@ def lines_of(
     rows: list[tuple[str, ...]] = [
         ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
     ]
-    rows += [_row(place, forecast) for place in forecast.places()[:_MAX_PLACES]]
+    restore = settings.format.restore
+    is_modulo = restore is not None and restore.partition is RestorePartition.MODULO
+    unknown = "modulo" if is_modulo else "by key"
+    rows += [_row(place, forecast, unknown) for place in forecast.places()[:_MAX_PLACES]]
     rows.append(
         (
             "total",
@@ -347,11 +352,11 @@ def _beside_ledger(
         yield s3_object, found.get(s3_object.id)
 
 
-def _row(place: TopicPartition, forecast: Preview) -> tuple[str, ...]:
+def _row(place: TopicPartition, forecast: Preview, unknown: str) -> tuple[str, ...]:
     topic, partition = place
     share = forecast.shares[place]
     amounts = (share.pending, share.begun, share.done, share.skipped, share.quarantined)
-    return (topic, "by key" if partition is None else str(partition), *map(_amount, amounts))
+    return (topic, unknown if partition is None else str(partition), *map(_amount, amounts))
 
 
 def _amount(amount: Amount) -> str:
