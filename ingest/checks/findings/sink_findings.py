@@ -120,7 +120,8 @@ def _marks(settings: Settings, partitions: Sequence[ReadFacts]) -> Iterator[Find
                 "offsets",
                 f"the offset of {one.topic}-{one.partition} was committed by a Headrace with the ledger "
                 f"{ledger!r}; this one has {settings.kafka.ledger_topic!r}.",
-                "Give one of the two another name, or delete the group's offsets once the other is gone.",
+                "Run the configuration that has that ledger, or continue with this one as docs/sink.md "
+                '("Another configuration") describes. Deleting the group\'s offsets archives all again.',
             )
 
 
