@@ -56,6 +56,10 @@ def explain(
     For a sink: the key of the object that a record would be in. The record is given as JSON, as the headrace
     layout writes it, or is read from Kafka with --topic, --partition and --offset.
     """
+    if str(config) == "-" and "-" in (keys or ()):
+        raise InvalidConfiguration(
+            "Standard input is the configuration: name its file, or give keys as words."
+        )
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     if not keys and topic is None:
         raise InvalidConfiguration("Nothing to explain: give a key (of a sink a record, or --topic).")

@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from headrace.model.errors import InvalidConfiguration
 from ingest.cli.explain import explain
 
 
@@ -98,3 +99,16 @@ def test_an_archives_partition_is_told_where_it_decides(
 
     assert (found["topic"], found["partition"], found["start_offset"]) == ("orders", partition, 42)
     assert why in found["reason"]
+
+
+def test_standard_input_cannot_be_configuration_and_keys(configuration: Path) -> None:
+    """What is read once is gone: it explained nothing, and that was a success."""
+    app = typer.Typer()
+    app.command()(explain)
+    text = configuration.read_bytes()
+
+    with pytest.raises(InvalidConfiguration, match="Standard input is the configuration"):
+        CliRunner().invoke(app, ["-", "a-1-2", "-"], input=text, catch_exceptions=False)
+
+    said = CliRunner().invoke(app, ["-", "a-1-2"], input=text, catch_exceptions=False)
+    assert said.stdout == "a-1-2: topic a, partition 1, start offset 2\n"
