@@ -206,6 +206,12 @@ def decode_control(key: ControlKey, raw: bytes) -> Control:
         ) from error
 
 
+def target_of(controls: Mapping[ControlKey, bytes]) -> TargetState:
+    """What is wanted of the ingester, of a ledger's control records: the next leader begins with it."""
+    pause = pause_of(controls)
+    return TargetState.RUNNING if pause is None else pause.state
+
+
 def pause_of(controls: Mapping[ControlKey, bytes]) -> Pause | None:
     """What was last asked of the ingester, of a ledger's control records; None where nothing was.
 

@@ -109,7 +109,7 @@ def findings_of(config: Path, sets: tuple[str, ...], worker_config: Path | None)
         return
     yield ok("configuration", f"{config} is valid")
     for warning in settings.warnings:
-        yield warn("configuration", warning, "It works; leave it out, or see docs/options.md.")
+        yield warn("configuration", warning, "It works as it is; docs/options.md describes what it names.")
     yield from machine_findings(probe_machine(settings, environment()))
     yield from _findings(settings)
 

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -13,6 +13,7 @@ from headrace.model.text_formatting import printable
 from headrace.names import Explanation
 from headrace.names.archive_names import any_of, is_bookkeeping
 from headrace.options import Settings
+from headrace.options.choices import RestorePartition
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, left_out_because, name_in
@@ -33,6 +34,13 @@ PartitionOption = Annotated[int, typer.Option("--partition", min=0, help="With -
 OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="With --topic: its offset.")]
 
 
+# Who decides the partition in place of the archive's.
+_DECIDES: Final = {
+    RestorePartition.MODULO: "restore.partition=modulo: the number of the topic's partitions decides",
+    RestorePartition.PARTITIONER: "restore.partition=partitioner: the key of each record decides",
+}
+
+
 def explain(
     config: Config,
     keys: Keys = None,
@@ -48,6 +56,10 @@ def explain(
     For a sink: the key of the object that a record would be in. The record is given as JSON, as the headrace
     layout writes it, or is read from Kafka with --topic, --partition and --offset.
     """
+    if str(config) == "-" and "-" in (keys or ()):
+        raise InvalidConfiguration(
+            "Standard input is the configuration: name its file, or give keys as words."
+        )
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     if not keys and topic is None:
         raise InvalidConfiguration("Nothing to explain: give a key (of a sink a record, or --topic).")
@@ -80,13 +92,17 @@ def _reader(settings: Settings) -> Callable[[str], Explanation]:
             return Explanation(key=key, matched=False, reason=found.reason)
         if why := left_out_because(name, settings.joining):
             return Explanation(key=key, matched=False, reason=why)
+        reasons = [found.reason, *(doubt.why for doubt in name.inexact)]
+        decides = _DECIDES.get(restore.partition)
+        if decides is not None and name.partition is not None:
+            reasons.append(f"{decides}, not partition {name.partition} of the archive")
         return Explanation(
             key=key,
             matched=True,
             topic=None if name.topic is None else topics.get(name.topic, name.topic),
-            partition=name.partition,
+            partition=name.partition if decides is None else None,
             start_offset=name.start_offset,
-            reason="; ".join([found.reason, *(doubt.why for doubt in name.inexact)]),
+            reason="; ".join(reasons),
         )
 
     return read

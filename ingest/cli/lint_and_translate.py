@@ -63,7 +63,8 @@ def translate(
     """Print a configuration of another vendor's connector in Headrace's own options, and what became of each.
 
     A sink's printed name is that of the Connect connector's group, in which its offsets are: a sink of this
-    name continues there. Contacts nothing.
+    name continues where the connector stopped in Connect. Where Headrace has run the configuration that is
+    translated, go by docs/sink.md ("Another configuration") first. Contacts nothing.
     """
     found = translated_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
     Report(found, _lines(found)).show(as_json=as_json)

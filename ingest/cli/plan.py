@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import typer
 
+from headrace.kafka.control_records import TargetState, target_of
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
@@ -14,9 +15,11 @@ from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options import Settings
+from headrace.options.choices import RestorePartition
 from headrace.process import logs
 from headrace.vendors.exactness import Grade
 from headrace.vendors.key_names import ArchiveNames
+from ingest.checks.findings.kafka_findings import held_back
 from ingest.checks.probes.archive_preview import ArchivePreview, PartitionOffsets, TopicArchive, offsets_of
 from ingest.checks.probes.bucket_keys import (
     AwsClients,
@@ -167,6 +170,7 @@ def plan(
     try:
         clients = aws_clients(settings)
         cache = None if reading is None else reading.cache
+        target = target_of({} if cache is None else cache.controls())
         try:
             forecast, archive = forecasts_of(settings, clients, cache)
             inventories = probe_inventories(clients.s3, settings, awaited_inventories(settings, cache))
@@ -176,9 +180,9 @@ def plan(
         if reading is not None:
             reading.close()
     has_ledger = reading is not None
-    lines = lines_of(settings, forecast, archive, has_ledger=has_ledger)
+    lines = lines_of(settings, forecast, archive, has_ledger=has_ledger, target=target)
     cli.Report(
-        shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger),
+        shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger, target=target),
         chain(lines, *(("", one.line) for one in inventories)),
     ).show(as_json=as_json)
     if is_unread_restore(settings, _unread(settings, forecast)):
@@ -196,8 +200,9 @@ def forecasts_of(
     now_ms = wall_ms()
     baselines = {place.s3.bucket: baseline_of(place, cache, now_ms) for place in settings.by_place()}
     filters = object_filters_of(settings, baselines)
-    forecast = Preview(filters, now_ms=now_ms, transforms=settings.transforms)
     restore, archive = settings.format.restore, None
+    restored = RestorePartition.ORIGINAL if restore is None else restore.partition
+    forecast = Preview(filters, now_ms=now_ms, transforms=settings.transforms, restored=restored)
     if restore is not None:
         names = ArchiveNames(restore.layout, restore.names, restore.template)
         room = settings.discovery.max_pending_objects
@@ -231,6 +236,7 @@ def shape_of(
     inventories: Sequence[InventoryFacts],
     *,
     has_ledger: bool,
+    target: TargetState = TargetState.RUNNING,
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
@@ -240,12 +246,17 @@ def shape_of(
         **forecast.as_dict(),
         "archive": None if archive is None else archive.as_list(),
         "inventories": [one.as_dict() for one in inventories],
-        "problem": _problem(settings, forecast),
+        "problem": _problem(settings, forecast, target),
     }
 
 
 def lines_of(
-    settings: Settings, forecast: Preview, archive: ArchivePreview | None, *, has_ledger: bool
+    settings: Settings,
+    forecast: Preview,
+    archive: ArchivePreview | None,
+    *,
+    has_ledger: bool,
+    target: TargetState = TargetState.RUNNING,
 ) -> Iterator[str]:
     """What people are shown."""
     total = forecast.total()
@@ -259,7 +270,10 @@ def lines_of(
     rows: list[tuple[str, ...]] = [
         ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")
     ]
-    rows += [_row(place, forecast) for place in forecast.places()[:_MAX_PLACES]]
+    restore = settings.format.restore
+    is_modulo = restore is not None and restore.partition is RestorePartition.MODULO
+    unknown = "modulo" if is_modulo else "by key"
+    rows += [_row(place, forecast, unknown) for place in forecast.places()[:_MAX_PLACES]]
     rows.append(
         (
             "total",
@@ -288,15 +302,19 @@ def lines_of(
         yield from (f"    {printable(key)}" for key in forecast.archived.examples)
     if archive is not None:
         yield from archive_lines(archive)
-    if (problem := _problem(settings, forecast)) is not None:
+    if (problem := _problem(settings, forecast, target)) is not None:
         yield ""
         yield f"problem   {problem}"
 
 
-def _problem(settings: Settings, forecast: Preview) -> str | None:
+def _problem(settings: Settings, forecast: Preview, target: TargetState) -> str | None:
     """What `run` would report as problems at once."""
-    unread = unread_problem(settings, _unread(settings, forecast))
-    return " ".join([*unlisted(forecast.refused), *([] if unread is None else [unread])]) or None
+    found = [
+        held_back(settings, target),
+        *unlisted(forecast.refused),
+        unread_problem(settings, _unread(settings, forecast)),
+    ]
+    return " ".join(filter(None, found)) or None
 
 
 def _unread(settings: Settings, forecast: Preview) -> Unread | None:
@@ -334,11 +352,11 @@ def _beside_ledger(
         yield s3_object, found.get(s3_object.id)
 
 
-def _row(place: TopicPartition, forecast: Preview) -> tuple[str, ...]:
+def _row(place: TopicPartition, forecast: Preview, unknown: str) -> tuple[str, ...]:
     topic, partition = place
     share = forecast.shares[place]
     amounts = (share.pending, share.begun, share.done, share.skipped, share.quarantined)
-    return (topic, "by key" if partition is None else str(partition), *map(_amount, amounts))
+    return (topic, unknown if partition is None else str(partition), *map(_amount, amounts))
 
 
 def _amount(amount: Amount) -> str:

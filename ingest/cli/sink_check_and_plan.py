@@ -4,22 +4,26 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from headrace.kafka.control_records import target_of
 from headrace.kafka.data_topics import SurveyedPartition
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
+from headrace.options.choices import OffsetReset
 from ingest.checks.findings.finding import Finding, unusable
+from ingest.checks.findings.kafka_findings import held_back
 from ingest.checks.findings.sink_findings import (
     TakeoverFacts,
+    offsets_problem,
     takeover_findings,
     topics_findings,
     upload_findings,
 )
-from ingest.checks.probes.bucket_keys import aws_clients
+from ingest.checks.probes.bucket_keys import aws_clients, unreached_buckets
 from ingest.checks.probes.probe_calls import probe_uploads
-from ingest.checks.probes.sink_topics import Backlog, backlog_of, survey_topics, topics_facts
+from ingest.checks.probes.sink_topics import Backlog, backlog_of, read_facts, survey_topics, topics_facts
 from ingest.cli.cli_options import Report
 from ingest.service.sink.earlier_archive import EarlierArchives, Foreseen, LensesIndex, new_lenses_index
 from ingest.sink import EarlierArchive
@@ -102,9 +106,11 @@ _HEADINGS: Final = ("topic", "partition", "archived to", "end", "lag", "pending"
 
 def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> None:
     """Print what `run` would read. Blocks; reads the ledger if there is one, and no record."""
+    unreached = unreached_buckets(settings)
     reading = open_ledger_reader(settings, timeout=startup_timeout)
     try:
         cache = None if reading is None else reading.cache
+        target = target_of({} if cache is None else cache.controls())
         survey = survey_topics(settings)
         taken = takeover_facts(settings, survey.partitions, () if cache is None else cache.controls())
         earlier = {
@@ -117,11 +123,18 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
         if reading is not None:
             reading.close()
     has_ledger = reading is not None
+    told = [
+        held_back(settings, target),
+        *unreached,
+        offsets_problem(settings, read_facts(survey, backlog)),
+    ]
+    problem = " ".join(filter(None, told)) or None
     Report(
-        shape_of(settings, backlog, taken, has_ledger=has_ledger, missing=survey.missing),
+        shape_of(settings, backlog, taken, has_ledger=has_ledger, missing=survey.missing, problem=problem),
         chain(
             lines_of(settings, backlog, taken, has_ledger=has_ledger),
             _missing(settings, survey.missing, has_some=bool(survey.partitions)),
+            () if problem is None else ("", f"problem   {problem}"),
         ),
     ).show(as_json=as_json)
 
@@ -133,6 +146,7 @@ def shape_of(
     *,
     has_ledger: bool,
     missing: Sequence[str] = (),
+    problem: str | None = None,
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
@@ -156,6 +170,7 @@ def shape_of(
             for partition in backlog
         ],
         "takeover": [_taken_shape(each) for each in taken],
+        "problem": problem,
     }
 
 
@@ -177,10 +192,7 @@ def lines_of(
     settings: Settings, backlog: Sequence[Backlog], taken: Sequence[TakeoverFacts] = (), *, has_ledger: bool
 ) -> Iterator[str]:
     """What people are shown."""
-    yield (
-        f"ledger {settings.kafka.ledger_topic}: "
-        + ("read" if has_ledger else "not there yet, so all that the topics hold is to be archived")
-    )
+    yield f"ledger {settings.kafka.ledger_topic}: {'read' if has_ledger else _first_start(settings)}"
     yield ""
     rows: list[tuple[str, ...]] = [_HEADINGS, *map(_row, backlog[:_MAX_PLACES]), _total(backlog)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
@@ -194,6 +206,17 @@ def lines_of(
         yield from (f"  {each.sentence}" for each in taken[:_MAX_PLACES])
     if len(taken) > _MAX_PLACES:
         yield f"  .. and {len(taken) - _MAX_PLACES} more; --json shows all"
+
+
+def _first_start(settings: Settings) -> str:
+    """Where partitions begin of which there is no ledger."""
+    sink = settings.sink
+    assert sink is not None, "a source archives nothing"
+    place = "beginning" if sink.reading.reset is OffsetReset.EARLIEST else "end"
+    return (
+        f"not there yet, so each partition begins at the offset of group {sink.group_id!r}, and where there "
+        f"is none at its {place} (auto.offset.reset)"
+    )
 
 
 def _missing(settings: Settings, missing: Sequence[str], *, has_some: bool) -> Iterator[str]:

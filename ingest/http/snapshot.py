@@ -91,7 +91,10 @@ class ArchivedObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPartition:
-    """A topic-partition of a sink. `offset` is what is committed, `position` what is read."""
+    """A topic-partition of a sink. `offset` is what is committed, `position` what is read.
+
+    `end` and `lag` are None where only the ledger was read.
+    """
 
     topic: str
     partition: int
@@ -100,7 +103,7 @@ class SinkPartition:
     offset: int | None
     position: int | None
     end: int | None
-    lag: int
+    lag: int | None
     pending_objects: int
     quarantined_objects: int
     detail: str | None
@@ -108,9 +111,12 @@ class SinkPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkStatus:
-    """What only a sink shows. `missing_topics` are names in `topics` that are no topic's."""
+    """What only a sink shows. `missing_topics` are names in `topics` that are no topic's.
 
-    lag: int = 0
+    `lag` and `missing_topics` are None where only the ledger was read.
+    """
+
+    lag: int | None = 0
     open_objects: int = 0
     pending_objects: int = 0
     quarantined_objects: int = 0
@@ -121,7 +127,7 @@ class SinkStatus:
     spilled_bytes: int = 0
     oldest_open_seconds: float = 0.0
     oldest_pending_seconds: float = 0.0
-    missing_topics: tuple[str, ...] = ()
+    missing_topics: tuple[str, ...] | None = ()
     partitions: tuple[SinkPartition, ...] = ()
     recent: tuple[ArchivedObject, ...] = ()
 

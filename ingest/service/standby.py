@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, Generic, Protocol, TypeVar
 
-from headrace.kafka.control_records import SLOTS, SlotCount, TargetState, decode_control, pause_of
+from headrace.kafka.control_records import SLOTS, SlotCount, TargetState, decode_control, target_of
 from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ObjectId
@@ -140,9 +140,8 @@ class InstanceConnector(Generic[P]):
 
     def _standing_by(self) -> ConnectorCondition:
         controls = self._ledger.cache().controls()
-        pause = pause_of(controls)
         used = decode_control(SLOTS, controls[SLOTS]) if SLOTS in controls else None
-        target = TargetState.RUNNING if pause is None else pause.state
+        target = target_of(controls)
         count = self._tasks_max or (used.slots if isinstance(used, SlotCount) else 0)
         if target is TargetState.STOPPED:
             count = 0

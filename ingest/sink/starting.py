@@ -133,7 +133,7 @@ def start_of(
     `reset` is for a topic that was never read, or was reset; a caller that knows that the partition appeared
     later asks for EARLIEST, as all of its records are new.
     """
-    foreign = _foreign(found, ledger, group)
+    foreign = _foreign(found, checkpoint, ledger=ledger, group=group)
     if foreign is not None:
         return foreign
     if checkpoint is None:
@@ -174,17 +174,31 @@ def _own_mark(found: FoundPartition) -> list[str] | None:
     return rest if first == _MARK else None
 
 
-def _foreign(found: FoundPartition, ledger: str, group: str) -> Refused | None:
-    """Another Headrace archives under this group."""
+def _foreign(
+    found: FoundPartition, checkpoint: PartitionCheckpoint | None, *, ledger: str, group: str
+) -> Refused | None:
+    """Another Headrace archives under this group.
+
+    Offsets that another tool commits have no mark, and a ledger that knows nothing of the partition begins at
+    them; one that does continues where it has it, so its offset has to be set.
+    """
     mark = _own_mark(found)
     if found.group_offset is None or mark is None or mark[:1] == [ledger]:
         return None
     other = mark[0] if mark else "unknown"
+    continues = (
+        "commit the same offsets again (kafka-consumer-groups.sh --reset-offsets --to-current --all-topics)"
+        if checkpoint is None
+        else f"set this one's offset, which is {checkpoint.offset}, to {found.group_offset} (PUT "
+        "/connectors/NAME/stop, PATCH /connectors/NAME/offsets)"
+    )
     return Refused(
         reason="foreign_offsets",
         sentence=f"The offset of {found.partition_of} in the group {group!r} was committed by a Headrace "
-        f"with the ledger {other!r}, this one has {ledger!r}: give one of the two another `name`, or delete "
-        "the group's offsets once the other is gone.",
+        f"with the ledger {other!r}, this one has {ledger!r}. Run the configuration that has that ledger. "
+        f"Or, to continue with this one, let the other complete all its objects, stop it, and "
+        f'{continues}: see docs/sink.md, "Another configuration". '
+        "Deleting the group's offsets archives all again.",
     )
 
 
@@ -213,7 +227,7 @@ def _by_offsets(
                 reason="other_topic_id",
                 sentence=f"The group {group!r} has an offset of {found.partition_of} from before the topic "
                 f"was deleted and made again, and the ledger {ledger!r} knows nothing of it: delete the "
-                "group's offsets to begin at `auto.offset.reset`.",
+                "group's offsets of this topic to begin at `auto.offset.reset`.",
             )
         start = _checkpoint(found, found.group_offset)
         return _within(found, start, is_new=True, whose=f"the group {group!r}")

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import quote
 
+from headrace.kafka.control_records import TargetState
 from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
 from headrace.options.choices import Envelope, RestorePartition
@@ -57,6 +59,8 @@ class KafkaFacts:
     """Whether the brokers are older than what is supported."""
     group: bool | Refused | None = None
     """Whether this user may join the group that leads; None when the brokers do not say."""
+    target: TargetState = TargetState.RUNNING
+    """What the ledger says is wanted of the ingester."""
 
 
 def wanted_topics(settings: Settings, samples: Mapping[str, TopicSample]) -> dict[str, TopicSample | None]:
@@ -319,6 +323,32 @@ def ledger_remembered(_settings: Settings, facts: KafkaFacts) -> Finding | None:
     return misconfigured("ledger", facts.memory, "See the sentence: it names both ledgers.")
 
 
+def held_back(settings: Settings, target: TargetState) -> str | None:
+    """What `plan` says of an ingester that was paused or stopped; None of one that is to run."""
+    if target is TargetState.RUNNING:
+        return None
+    return (
+        f"{settings.name!r} is {target}, as was asked through the REST interface, so `run` does nothing. "
+        f"{_resumed(settings)}"
+    )
+
+
+def _resumed(settings: Settings) -> str:
+    wanted = "" if settings.http.rest_listen is not None else ", which a plain `run` has with rest.listen"
+    return f"PUT /connectors/{quote(settings.name, safe='')}/resume on that interface{wanted}."
+
+
+def is_to_run(settings: Settings, facts: KafkaFacts) -> Finding | None:
+    """A warning where operators have paused or stopped the ingester."""
+    if facts.target is TargetState.RUNNING:
+        return None
+    return warn(
+        "target",
+        f"{settings.name!r} is {facts.target}, as was asked through the REST interface: `run` does nothing.",
+        _resumed(settings),
+    )
+
+
 def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | None:
     """Whether this user may open transactions under the ingester's name."""
     name = "transactions"
@@ -344,7 +374,14 @@ def transactions_allowed(settings: Settings, facts: KafkaFacts) -> Finding | Non
     )
 
 
-KAFKA_CHECKS: Final = (topics_open, may_lead, ledger_fit, ledger_remembered, transactions_allowed)
+KAFKA_CHECKS: Final = (
+    topics_open,
+    may_lead,
+    ledger_fit,
+    ledger_remembered,
+    is_to_run,
+    transactions_allowed,
+)
 TOPIC_CHECKS: Final = (
     topic_there,
     enough_partitions,

@@ -75,9 +75,16 @@ def topics_findings(settings: Settings, facts: TopicsFacts | Refused) -> Iterato
             "reads as this sink.",
             "Stop it, or give this sink another name; its offsets are kept.",
         )
-    yield from _marks(settings, facts)
-    yield from _positions(facts)
+    yield from offset_findings(settings, facts.partitions)
     yield from _outlived(settings, facts.retention_ms)
+
+
+def offsets_problem(settings: Settings, partitions: Sequence[ReadFacts]) -> str | None:
+    """The same in one text, for `plan`: the first few, and what to do; None where all continue."""
+    found = list(offset_findings(settings, partitions))
+    told = _first([each.sentence for each in found], between=" ", rest=f"And {len(found) - _SHOWN} more.")
+    remedies = dict.fromkeys(each.remedy for each in found if each.remedy is not None)
+    return " ".join([told, *remedies]) or None
 
 
 def _found_topics(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
@@ -97,9 +104,15 @@ def _found_topics(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
     yield ok("topic", f"{counted(len(found), 'topic')} with {partitions} to read: {_first(list(found))}")
 
 
-def _marks(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
+def offset_findings(settings: Settings, partitions: Sequence[ReadFacts]) -> Iterator[Finding]:
+    """Where a partition does not continue as it was archived."""
+    yield from _marks(settings, partitions)
+    yield from _positions(partitions)
+
+
+def _marks(settings: Settings, partitions: Sequence[ReadFacts]) -> Iterator[Finding]:
     """Offsets of another Headrace: `run` stops at them."""
-    for one in facts.partitions:
+    for one in partitions:
         maker, _, rest = one.mark.partition(" ")
         ledger = rest.partition(" ")[0]
         if maker == "headrace" and ledger != settings.kafka.ledger_topic:
@@ -107,12 +120,13 @@ def _marks(settings: Settings, facts: TopicsFacts) -> Iterator[Finding]:
                 "offsets",
                 f"the offset of {one.topic}-{one.partition} was committed by a Headrace with the ledger "
                 f"{ledger!r}; this one has {settings.kafka.ledger_topic!r}.",
-                "Give one of the two another name, or delete the group's offsets once the other is gone.",
+                "Run the configuration that has that ledger, or continue with this one as docs/sink.md "
+                '("Another configuration") describes. Deleting the group\'s offsets archives all again.',
             )
 
 
-def _positions(facts: TopicsFacts) -> Iterator[Finding]:
-    for one in facts.partitions:
+def _positions(partitions: Sequence[ReadFacts]) -> Iterator[Finding]:
+    for one in partitions:
         if one.archived is None:
             continue
         place = f"{one.topic}-{one.partition}"

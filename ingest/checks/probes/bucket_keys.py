@@ -17,7 +17,13 @@ from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, sessi
 from headrace.aws.aws_errors import following, refuse_strangers
 from headrace.aws.object_answers import listed_object, showing_restores
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
-from headrace.model.errors import HeadraceError, SourceUnavailable, first_refusal
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    ResourceMissing,
+    SourceUnavailable,
+    first_refusal,
+)
 from headrace.model.objects import S3Object
 from headrace.options import Settings
 from headrace.options.aws_forms import proxy_config
@@ -81,6 +87,33 @@ def of_each_bucket(
             refused[place.s3.bucket] = error
     if len(refused) == len(places):
         raise first_refusal(refused.values())
+
+
+def unreached_buckets(settings: Settings) -> list[str]:
+    """A sentence for each bucket of a sink that does not answer. Blocks on a call each.
+
+    ResourceMissing for one that is not there. One that may not be listed is: of a missing one S3 says so to
+    everyone.
+    """
+    found: list[str] = []
+    try:
+        clients = aws_clients(settings)
+    except HeadraceError as error:
+        return [str(error)]
+    try:
+        for s3 in {each.s3.bucket: each.s3 for each in settings.by_place()}.values():
+            try:
+                with translated_errors(f"s3://{s3.bucket}"):
+                    clients.s3.list_objects_v2(Bucket=s3.bucket, Prefix=s3.prefix, MaxKeys=1)
+            except ResourceMissing:
+                raise
+            except AccessDenied:
+                continue
+            except HeadraceError as error:
+                found.append(str(error))
+    finally:
+        clients.close()
+    return found
 
 
 def unlisted(refused: Mapping[str, HeadraceError]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
+from headrace.options.choices import RestorePartition
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from ingest.source.catalogue import ExclusionReason, ObjectFilter
@@ -78,7 +79,7 @@ def _only_topic(transforms: TransformChain, topic: str) -> str:
 
 
 TopicPartition = tuple[str, int | None]
-"""Topic, and partition; None leaves it to the partitioner."""
+"""Topic, and partition; None leaves it to the partitioner, or to the number of partitions (modulo)."""
 
 
 class Preview:
@@ -88,9 +89,16 @@ class Preview:
     """
 
     def __init__(
-        self, filters: Mapping[str, ObjectFilter], *, now_ms: int, transforms: TransformChain = NO_TRANSFORMS
+        self,
+        filters: Mapping[str, ObjectFilter],
+        *,
+        now_ms: int,
+        transforms: TransformChain = NO_TRANSFORMS,
+        restored: RestorePartition = RestorePartition.ORIGINAL,
     ) -> None:
+        """`restored` is `restore.partition` of an archive: only the original one is known by a key."""
         self._filters = filters
+        self._is_original = restored is RestorePartition.ORIGINAL
         self._routed = functools.cache(lambda topic: _only_topic(transforms, topic))
         self._now_ms = now_ms
         self.listed = Amount()
@@ -155,7 +163,8 @@ class Preview:
         if isinstance(route, ExclusionReason):
             self.left_out.setdefault(route.value, Examples()).add_named(s3_object, self._named(s3_object))
             return
-        share = self.shares.setdefault((self._routed(route.topic), route.partition), PartitionAmounts())
+        partition = route.partition if self._is_original else None
+        share = self.shares.setdefault((self._routed(route.topic), partition), PartitionAmounts())
         is_at = verdict_of(entry, s3_object, Source.LISTING, self._now_ms)
         if entry is not None and is_at is LedgerVerdict.SETTLED:
             match entry.state:

@@ -14,6 +14,7 @@ from headrace.formats.compression import sniff
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.content_kind import recognise
 from headrace.kafka.admin import KafkaAdmin
+from headrace.kafka.control_records import TargetState, target_of
 from headrace.kafka.fencing import initialise
 from headrace.kafka.kafka_clients import (
     ClientProperties,
@@ -25,6 +26,7 @@ from headrace.kafka.kafka_clients import (
 )
 from headrace.kafka.kafka_errors import translate
 from headrace.kafka.leadership import group_id
+from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.kafka.ledger_topic import read_remembered_ledgers, refuse_other_members
 from headrace.model.clock import wall_ms
 from headrace.model.errors import (
@@ -198,6 +200,7 @@ def probe_kafka(settings: Settings, samples: Mapping[str, TopicSample]) -> Kafka
         if settings.kafka.exactly_once or settings.sink is not None
         else None,
         group=_group(clients, settings.identity.group_id),
+        target=_target(settings, ledger),
     )
 
 
@@ -362,6 +365,20 @@ def _memory(admin: KafkaAdmin, settings: Settings, ledger: TopicFacts | Refused)
         # The group may not be described: `run` says so; here the topic's own finding says more.
         return None
     return None
+
+
+def _target(settings: Settings, ledger: TopicFacts | Refused) -> TargetState:
+    """What the ledger says is wanted; a ledger that cannot be read is another finding."""
+    if isinstance(ledger, Refused) or ledger.may_read is False:
+        return TargetState.RUNNING
+    try:
+        reading = open_ledger_reader(settings, timeout=_CALL_SECONDS)
+    except HeadraceError:
+        return TargetState.RUNNING
+    if reading is None:
+        return TargetState.RUNNING
+    with reading:
+        return target_of(reading.cache.controls())
 
 
 def _transactions(clients: ClientProperties, name: str) -> bool | Refused:

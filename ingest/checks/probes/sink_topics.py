@@ -123,6 +123,22 @@ def backlog_of(
     ]
 
 
+def read_facts(found: Survey, backlog: Iterable[Backlog]) -> list[ReadFacts]:
+    """Where each partition would continue by its backlog, and who committed the group's offset."""
+    marks = {(partition.topic, partition.partition): partition.group_mark for partition in found.partitions}
+    return [
+        ReadFacts(
+            topic=one.topic,
+            partition=one.partition,
+            begin=one.begin,
+            end=one.end,
+            archived=one.archived,
+            mark=marks[one.topic, one.partition],
+        )
+        for one in backlog
+    ]
+
+
 def _survey_of(settings: Settings) -> TopicSurvey:
     sink = settings.sink
     assert sink is not None, "a source reads no topics"

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
 from headrace.kafka.cache_files import CachedEntry
-from headrace.kafka.control_records import TargetState, pause_of
+from headrace.kafka.control_records import target_of
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache
@@ -92,12 +92,11 @@ class StatusReader:
 
 def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Shape:
     """The shape of `/status`, as far as the ledger has it; without a ledger nothing has begun."""
-    snapshot = Snapshot(
-        name=settings.name, version=own_version(), role=role, target=_target(cache), at_ms=wall_ms()
-    )
+    target = target_of({} if cache is None else cache.controls())
+    snapshot = Snapshot(name=settings.name, version=own_version(), role=role, target=target, at_ms=wall_ms())
     if settings.sink is not None:
-        status = SinkStatus() if cache is None else sink_status(cache.controls().items())
-        return replace(snapshot, sink=status).as_dict()
+        controls = () if cache is None else cache.controls().items()
+        return replace(snapshot, sink=sink_status(controls)).as_dict()
     buckets = settings.buckets
     counts = {} if cache is None else cache.counts_in(buckets)
     return replace(
@@ -113,14 +112,11 @@ def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Sh
     ).as_dict()
 
 
-def _target(cache: LedgerCache | None) -> TargetState:
-    """What is wanted of the ingester: the next leader begins with it."""
-    pause = None if cache is None else pause_of(cache.controls())
-    return TargetState.RUNNING if pause is None else pause.state
-
-
 def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
-    """What the ledger says of a sink: offsets, and objects that are not visible yet. Ends are not known."""
+    """What the ledger says of a sink: offsets, and objects that are not visible yet.
+
+    Of topics it says nothing: their ends, and so the lag, and which are missing are not known.
+    """
     entries = [decode_sink_entry(key, raw) for key, raw in controls if is_sink_key(key)]
     states = Counter((one.partition_of, one.state) for one in entries if isinstance(one, SealedObject))
     partitions = tuple(
@@ -132,7 +128,7 @@ def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
             offset=one.shown_offset,
             position=None,
             end=None,
-            lag=0,
+            lag=None,
             pending_objects=states[one.partition_of, ObjectState.PENDING],
             quarantined_objects=states[one.partition_of, ObjectState.QUARANTINED],
             detail=None,
@@ -141,6 +137,8 @@ def sink_status(controls: Iterable[tuple[ControlKey, bytes]]) -> SinkStatus:
         if isinstance(one, PartitionCheckpoint)
     )
     return SinkStatus(
+        lag=None,
+        missing_topics=None,
         pending_objects=sum(one.pending_objects for one in partitions),
         quarantined_objects=sum(one.quarantined_objects for one in partitions),
         partitions=tuple(sorted(partitions, key=lambda one: (one.topic, one.partition))),

@@ -188,7 +188,7 @@ class SinkLeader:
         metrics.set_target(running.lifecycle.target)
         lag: dict[str, int] = defaultdict(int)
         for one in sink.partitions:
-            lag[one.topic] += one.lag
+            lag[one.topic] += one.lag or 0
         for topic, records in lag.items():
             metrics.set_sink_lag(topic, records)
         metrics.sink_open_objects.set(sink.open_objects)

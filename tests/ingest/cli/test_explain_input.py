@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from headrace.model.errors import InvalidConfiguration
 from ingest.cli.explain import explain
 
 
@@ -75,3 +76,39 @@ def test_what_run_passes_over_is_no_match(configuration: Path, key: str, reason:
 
     assert (found["matched"], found["topic"]) == (False, None)
     assert found["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("restored", "partition", "why"),
+    [
+        ("original", 7, ""),
+        ("modulo", None, "restore.partition=modulo: the number of the topic's partitions decides"),
+        ("partitioner", None, "restore.partition=partitioner: the key of each record decides"),
+    ],
+)
+def test_an_archives_partition_is_told_where_it_decides(
+    tmp_path: Path, restored: str, partition: int | None, why: str
+) -> None:
+    """It named the archive's own, where no record goes by it."""
+    file = tmp_path / "restore.json"
+    options = {"name": "back", "bootstrap.servers": "127.0.0.1:9092", "aws.s3.bucket.name": "bucket"}
+    file.write_text(json.dumps({**options, "input.layout": "confluent", "restore.partition": restored}))
+    key = b"topics/orders/partition=7/orders+7+0000000042.json"
+
+    found = json.loads(_explained(file, key, "--json"))
+
+    assert (found["topic"], found["partition"], found["start_offset"]) == ("orders", partition, 42)
+    assert why in found["reason"]
+
+
+def test_standard_input_cannot_be_configuration_and_keys(configuration: Path) -> None:
+    """What is read once is gone: it explained nothing, and that was a success."""
+    app = typer.Typer()
+    app.command()(explain)
+    text = configuration.read_bytes()
+
+    with pytest.raises(InvalidConfiguration, match="Standard input is the configuration"):
+        CliRunner().invoke(app, ["-", "a-1-2", "-"], input=text, catch_exceptions=False)
+
+    said = CliRunner().invoke(app, ["-", "a-1-2"], input=text, catch_exceptions=False)
+    assert said.stdout == "a-1-2: topic a, partition 1, start offset 2\n"

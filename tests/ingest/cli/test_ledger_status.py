@@ -13,6 +13,7 @@ from headrace.model.ledger_entry import encode_key
 from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.checks.probes.status_reader import ledger_shape
+from ingest.cli.status import lines_of
 
 COMMON = {"name": "orders", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "uploads"}
 OF = {
@@ -43,6 +44,14 @@ def test_a_ledger_tells_what_was_asked_last(cache: LedgerCache, direction: str, 
     cache.apply(collect_rows([(encode_key(PAUSE), pause)]), 1)
 
     assert ledger_shape(settings_of(direction), "stopped", cache)["target"] == state
+
+
+def test_what_only_brokers_know_of_a_sink_is_null(cache: LedgerCache) -> None:
+    """A lag of 0 would be an answer: that all is archived."""
+    for known in (cache, None):
+        shape = ledger_shape(settings_of("sink"), "stopped", known)
+        assert (shape["sink"]["lag"], shape["sink"]["missing_topics"]) == (None, None)
+        assert "sealed    0 objects not visible yet" in lines_of({"source": "ledger", "why": "no", **shape})
 
 
 @pytest.mark.parametrize("direction", OF)

@@ -136,7 +136,7 @@ def test_explain_of_a_topic_that_is_not_there(tmp_path: Path) -> None:
 def test_plan_shows_what_is_behind(tmp_path: Path) -> None:
     """By the ledger where it says something, else from the beginning."""
     topic = _topic(5)
-    file = _config(tmp_path, "bucket", topics=topic)
+    file = _config(tmp_path, aws.new_bucket(), topics=topic)
 
     (before,) = _run(plan, file)
     assert (before["ledger"], before["lag"]) == (None, 5)
@@ -161,20 +161,20 @@ def test_plan_shows_what_is_behind(tmp_path: Path) -> None:
 def test_plan_says_which_topics_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A misspelled name is not the same as nothing to archive."""
     topic, other = _topic(1), aws.unique("nobody-made-it")
-    file = _config(tmp_path, "bucket", topics=f"{topic},{other}")
+    file = _config(tmp_path, aws.new_bucket(), topics=f"{topic},{other}")
 
     (found,) = _run(plan, file)
     assert (found["missing_topics"], found["lag"]) == ([other], 1)
     plan(file)
     assert f"topics that are not there: {other}; create them, or correct topics" in capsys.readouterr().out
-    plan(_config(tmp_path, "bucket", topics_regex=f"{other}.*"))
+    plan(_config(tmp_path, aws.new_bucket(), topics_regex=f"{other}.*"))
     assert "no topic matches topics.regex; create one, or correct it" in capsys.readouterr().out
 
 
 def test_plan_finds_topics_by_their_pattern(tmp_path: Path) -> None:
     """The whole name has to match; the sink's own ledger is no data."""
     topic, other = _topic(1), _topic(1)
-    file = _config(tmp_path, "bucket", topics_regex=f"{topic}|{other[:-1]}|.*-offsets")
+    file = _config(tmp_path, aws.new_bucket(), topics_regex=f"{topic}|{other[:-1]}|.*-offsets")
     prepare_ledger_topic(
         KafkaAdmin({"bootstrap.servers": kafka.address()}), f"{json.loads(file.read_text())['name']}-offsets"
     )

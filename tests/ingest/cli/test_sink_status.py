@@ -64,6 +64,7 @@ def test_the_ledger_tells_offsets_and_what_is_not_visible_yet() -> None:
         (1, 10, 1),
     ]
     assert (status.pending_objects, status.quarantined_objects) == (1, 1)
+    assert [(one.end, one.lag) for one in status.partitions] == [(None, None), (None, None)]
 
 
 @pytest.mark.parametrize("source", ["service", "ledger"])

@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
+from headrace.kafka.control_records import TargetState
 from headrace.model.errors import Exit
 from ingest.checks.findings.bucket_findings import TopicSample
 from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
-from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts
+from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts, held_back
 from ingest.cli.check import kafka_findings
 from tests.ingest.checks.findings.configured import configured
 
@@ -32,6 +33,23 @@ def _facts(**changes: Any) -> KafkaFacts:
 
 def _found(facts: KafkaFacts, options: dict[str, str] | None = None) -> dict[str, Finding]:
     return {finding.name: finding for finding in kafka_findings(configured(options), facts)}
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+@pytest.mark.parametrize("listen", [{}, {"rest.listen": "127.0.0.1:8083"}])
+def test_one_that_was_paused_does_nothing(target: TargetState, listen: dict[str, str]) -> None:
+    """`run` warns of it and waits; `plan` has it in the same words. A service may not have the interface."""
+    found = _found(_facts(target=target), listen)["target"]
+
+    assert found.verdict is Verdict.WARN
+    assert f"'uploads' is {target}" in found.sentence
+    assert found.remedy is not None
+    assert "PUT /connectors/uploads/resume" in found.remedy
+    assert ("with rest.listen" in found.remedy) is not bool(listen)
+    problem = held_back(configured(listen), target)
+    assert problem is not None
+    assert problem.endswith(found.remedy)
+    assert held_back(configured(), TargetState.RUNNING) is None
 
 
 def test_all_is_well() -> None:

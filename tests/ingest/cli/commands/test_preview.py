@@ -11,7 +11,7 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.text_formatting import bytes_text
 from ingest.checks.probes.bucket_keys import AwsClients
 from ingest.checks.probes.preview import Preview
-from ingest.cli.plan import REASONS, forecasts_of, shape_of
+from ingest.cli.plan import REASONS, forecasts_of, lines_of, shape_of
 from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from tests.ingest.checks.findings.configured import configured
 
@@ -109,17 +109,19 @@ def test_of_several_buckets_each_is_counted_and_named() -> None:
 
 
 class _Bucket:
-    """One that lists a single key, which no template takes."""
+    """One that lists a single key; that of its own no template takes."""
+
+    def __init__(self, key: str = "in/stray", size: int = 1) -> None:
+        self._listed = {"Key": key, "Size": size, "ETag": '"e"'}
 
     def list_objects_v2(self, **_: object) -> dict[str, Any]:
         """All of it."""
-        there = {
-            "Key": "in/stray",
-            "ETag": '"e"',
-            "Size": 1,
-            "LastModified": datetime(2026, 1, 1, tzinfo=UTC),
-        }
+        there = {**self._listed, "LastModified": datetime(2026, 1, 1, tzinfo=UTC)}
         return {"Contents": [there], "IsTruncated": False}
+
+    def get_object_tagging(self, **_: object) -> dict[str, Any]:
+        """It has none."""
+        return {"TagSet": []}
 
 
 @pytest.mark.parametrize(
@@ -147,3 +149,28 @@ def test_what_was_read_and_is_gone_was_read(known: tuple[str, str] | None, is_re
         problem = shape_of(settings, forecast, None, [], has_ledger=True)["problem"]
 
     assert (problem is None) == is_read
+
+
+@pytest.mark.parametrize(
+    ("restored", "partition", "shown"),
+    [("original", 7, "7"), ("modulo", None, "modulo"), ("partitioner", None, "by key")],
+)
+def test_an_archives_partition_is_named_where_it_decides(
+    restored: str, partition: int | None, shown: str
+) -> None:
+    """With `partitioner` keys decide, with `modulo` the number of partitions that the topic has."""
+    options = {
+        "topic": None,
+        "file.name.template": None,
+        "sqs.queue.url": None,
+        "restore.partition": restored,
+    }
+    settings = configured({**options, "input.layout": "confluent"})
+    bucket = _Bucket("topics/orders/partition=7/orders+7+0000000042.json", size=0)
+
+    forecast, archive = forecasts_of(settings, AwsClients(s3=bucket, sqs=None), None)
+    text = list(lines_of(settings, forecast, archive, has_ledger=False))
+
+    (share,) = forecast.as_dict()["partitions"]
+    assert (share["topic"], share["partition"]) == ("orders", partition)
+    assert any(line.startswith(f"orders  {shown} ") for line in text)
