@@ -20,6 +20,7 @@ from headrace.options import Settings
 from headrace.options.settings import SparkSettings
 from headrace.options.value_types import HostPort
 from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts
+from ingest.http.snapshot import NO_CONNECTOR
 
 _SECONDS: Final = 2.0
 # A worker puts the answers of all its connectors together first: two hundred sinks take a second or two.
@@ -34,6 +35,8 @@ class NoAnswer:
     """No answer, or none of this ingester's, and why."""
 
     why: str
+    is_missing: bool = False
+    """Whether a worker has answered that there is no such connector."""
 
 
 def read_running_status(
@@ -88,7 +91,8 @@ def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict
         "text/plain"
     ):
         # A worker says where the connector is.
-        return NoAnswer(body.decode("utf-8", "replace").strip().removesuffix("."))
+        why = body.decode("utf-8", "replace").strip().removesuffix(".")
+        return NoAnswer(why, is_missing=why.startswith(NO_CONNECTOR))
     if answer.status != HTTPStatus.OK:
         return NoAnswer(f"{listen} answers {answer.status}")
     return _shape_of(body, listen)
