@@ -203,6 +203,17 @@ def test_what_a_query_of_spark_has_not_is_refused(tmp_path: Path, arguments: lis
         CliRunner().invoke(app, [str(file), *arguments], catch_exceptions=False)
 
 
+@pytest.mark.parametrize("state", ["done", "partial"])
+def test_states_that_a_replay_repeats_from_the_start_alone(state: str, tmp_path: Path) -> None:
+    """It would say that no object fits, however many there are in this state."""
+    file = tmp_path / "uploads.json"
+    options = {"name": "uploads", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "uploads", "topic": "t"}
+    file.write_text(json.dumps({**options, "file.name.template": ".*", "input.format": "jsonl"}))
+
+    with pytest.raises(InvalidConfiguration, match=f"--state {state} needs --from-start"):
+        replay(file, state=["failed", state])
+
+
 @pytest.mark.parametrize("command", [mark, plan, replay, status])
 def test_brokers_that_do_not_answer_are_waited_for_as_long_as_is_said(
     command: Callable[..., None], tmp_path: Path
