@@ -123,6 +123,11 @@ def _in_open_family(option: str) -> bool:
 
 def _unknown(option: str, foreign: Foreign) -> str:
     # The value is not told: it may be the secret of a misspelled option.
+    if option == "state.path":
+        return (
+            "is an option of queries of Spark, whose files `headrace status` and `headrace plan` take, and "
+            "no other command"
+        )
     if option.endswith("schema.registry.ssl.endpoint.identification.algorithm"):
         return NAME_CHECK
     if "schema.registry.ssl." in option and option.partition("ssl.")[2].startswith(

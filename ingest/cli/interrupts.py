@@ -97,6 +97,11 @@ def _lead_nowhere(number: int) -> None:
         os.close(nowhere)
 
 
+def ended_by(interrupt: KeyboardInterrupt) -> int:
+    """The signal that `Interrupts` has raised this for; Python itself raises it for SIGINT."""
+    return interrupt.args[0] if interrupt.args else signal.SIGINT
+
+
 class Interrupts:
     """Answers signals from `install` on, until a service's `Stop` does. Of the main thread."""
 
@@ -160,7 +165,7 @@ class Interrupts:
         # What is raised in a destructor only ends that, with a traceback on stderr; other threads fail by
         # what this one closes.
         sys.unraisablehook = threading.excepthook = _keep_silent
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt(number)
 
     def _follow(self, reading: int) -> None:
         while numbers := os.read(reading, 16):

@@ -60,6 +60,11 @@ _TITLES = {
     Purpose.LIFECYCLE: "the bucket's lifecycle, which `headrace setup` puts next to other rules",
 }
 
+_NOTHING = {
+    **_TITLES,
+    Purpose.LIFECYCLE: "of the lifecycle of a source's bucket",
+}
+
 
 def policy(
     config: Config,
@@ -94,8 +99,12 @@ def policy(
     if TO_FILL_IN in json.dumps(found):
         typer.echo(_POINTS_TO_FILL_IN, err=True)
     if purpose is not None:
-        found = {purpose.value: found.get(purpose.value, {})}
-        typer.echo(json.dumps(found[purpose.value], indent=2))
+        document = found.get(purpose.value, {})
+        if document.get("Statement", document.get("Rules")):
+            typer.echo(json.dumps(document, indent=2))
+        else:
+            # AWS takes no document without a statement.
+            typer.echo(f"Nothing is needed {_NOTHING[purpose]}: there is no document to print.", err=True)
     else:
         Report(found, _lines(found)).show(as_json=as_json)
 

@@ -1,7 +1,7 @@
 """`headrace replay` ingests objects again; `headrace mark` counts them as done without reading them."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -53,6 +53,12 @@ FromStart = Annotated[
 ]
 
 
+_NEEDS_FROM_START: Final = {
+    State.DONE: "has been produced whole",
+    State.PARTIAL: "continues by itself from where it stopped",
+}
+
+
 def replay(
     config: cli.Config,
     *,
@@ -97,11 +103,12 @@ def replay(
             "--from-start repeats records: say of which objects, by --key, --prefix, --since, --until, "
             "--state or --bucket."
         )
-    if State.DONE in selection.states and not from_start:
-        raise InvalidConfiguration(
-            "--state done needs --from-start: such an object has been produced whole, and doing it again "
-            "repeats its records."
-        )
+    for each, why in _NEEDS_FROM_START.items():
+        if each in selection.states and not from_start:
+            raise InvalidConfiguration(
+                f"--state {each} needs --from-start: such an object {why}, and doing it again repeats its "
+                "records."
+            )
     opened = open_ledger_reader(settings, timeout=startup_timeout)
     if opened is None:
         raise InvalidConfiguration(

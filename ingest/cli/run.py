@@ -185,7 +185,8 @@ def ask_worker(file: Path, connector: str | None = None) -> dict[str, Any]:
     answer = read_running_worker(listen) if connector is None else read_running_connector(listen, connector)
     if isinstance(answer, NoAnswer):
         if connector is not None:
-            raise Unavailable(f"The connector {connector!r}: {answer.why}.")
+            kind = InvalidConfiguration if answer.is_missing else Unavailable
+            raise kind(f"The connector {connector!r}: {answer.why}.")
         raise Unavailable(f"The worker does not say how it is: {answer.why}.")
     return answer
 

@@ -12,7 +12,7 @@ from headrace.options import Settings
 from headrace.options.transforms.read_chain import known_topics
 from headrace.process import logs
 from ingest.checks.findings.bucket_lifecycle import InvalidTransitions, Transition, parse_transitions
-from ingest.checks.probes.bucket_keys import aws_clients
+from ingest.checks.probes.bucket_keys import aws_clients, own_account
 from ingest.checks.setup import Step, missing_steps
 from ingest.checks.setup.sink_steps import sink_steps
 from ingest.cli import cli_options as cli
@@ -56,6 +56,7 @@ def setup(
             settings,
             s3=clients.s3,
             sqs=clients.sqs,
+            account=lambda: own_account(settings),
             topics=lambda: topic_steps(settings, admin),
             refused=refused,
         )

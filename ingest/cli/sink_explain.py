@@ -1,9 +1,8 @@
 """`headrace explain` for a sink: the key of the object that a record would be in."""
 
 import base64
-import binascii
 from collections.abc import Iterator
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -22,6 +21,12 @@ from spark.sink.object_shape import ObjectShapes
 
 _EXAMPLE: Final = '{"topic":"orders","partition":0,"offset":42,"timestamp":1767268800000,"key":"k","value":1}'
 _NULL: Final = b"null"
+_MAX_SHOWN: Final = 20
+
+# What a broker has of these numbers; -1 is the timestamp of a record that has none.
+_Partition = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Offset = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 2)]
+_Timestamp = Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)]
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,9 +37,9 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Sample(msgspec.Struct, forbid_unknown_fields=True):
     topic: str | None = None
-    partition: int = 0
-    offset: int = 0
-    timestamp: int | None = None
+    partition: _Partition = 0
+    offset: _Offset = 0
+    timestamp: _Timestamp | None = None
     timestamp_type: Literal["append"] | None = None
     key: str | None = None
     key_base64: str | None = None
@@ -77,14 +82,33 @@ class Explained(msgspec.Struct, frozen=True):
 def sink_explain(
     settings: Settings, samples: Iterator[str], place: tuple[str, int, int] | None, *, as_json: bool
 ) -> None:
-    """Print the key of each sample record, or of the record at a topic, partition and offset. Blocks."""
-    records = [] if place is None else [read_record(settings, *place)]
-    records += [sample_record(settings, text) for text in samples]
-    for record in records:
-        explained = _of_other_topic(settings, record)
-        if explained is None:
-            explained = RecordExplainer(settings.for_topic(record.topic)).explained(record)
-        Report(shape_of(explained), _lines(explained)).show(as_json=as_json)
+    """Print the key of each sample record, or of the record at a topic, partition and offset. Blocks.
+
+    InvalidConfiguration, once the others are answered, for texts that are no records.
+    """
+    if place is not None:
+        _show(settings, read_record(settings, *place), as_json=as_json)
+    problems: list[str] = []
+    count = 0
+    for text in samples:
+        try:
+            record = sample_record(settings, text)
+        except InvalidConfiguration as error:
+            count += 1
+            problems += [str(error)] if count <= _MAX_SHOWN else []
+        else:
+            _show(settings, record, as_json=as_json)
+    if count > _MAX_SHOWN:
+        problems.append(f"{count - _MAX_SHOWN:,} more are no records.")
+    if problems:
+        raise InvalidConfiguration("\n".join(problems))
+
+
+def _show(settings: Settings, record: KafkaRecords, *, as_json: bool) -> None:
+    explained = _of_other_topic(settings, record)
+    if explained is None:
+        explained = RecordExplainer(settings.for_topic(record.topic)).explained(record)
+    Report(shape_of(explained), _lines(explained)).show(as_json=as_json)
 
 
 def _of_other_topic(settings: Settings, record: KafkaRecords) -> Explained | None:
@@ -122,7 +146,8 @@ def sample_record(settings: Settings, text: str) -> KafkaRecords:
         sample = _SAMPLE.decode(text)
         key, value = _bytes(sample.key, sample.key_base64), _value(sample)
         headers = tuple((each.key, _bytes(each.value, each.value_base64)) for each in sample.headers)
-    except (msgspec.DecodeError, binascii.Error, UnicodeEncodeError) as error:
+    # Of base64, and of text that is no Unicode, ValueErrors of several kinds.
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise InvalidConfiguration(
             f"{printable(text)!r} is no record ({error}). Give one as an object of JSON, such as {_EXAMPLE}"
         ) from error
@@ -209,7 +234,7 @@ def _only_topic(settings: Settings) -> str:
 
 
 def _lines(explained: Explained) -> Iterator[str]:
-    place = f"{explained.topic}-{explained.partition} offset {explained.offset}"
+    place = f"{printable(explained.topic)}-{explained.partition} offset {explained.offset}"
     if explained.key is not None:
         yield f"{place}: {printable(explained.key)}"
         yield from (f"{place}: next to it {printable(key)}" for key in explained.side_keys)

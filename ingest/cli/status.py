@@ -3,6 +3,7 @@
 With `--watch` the question is repeated, in place on a terminal, else line by line.
 """
 
+import signal
 import sys
 import time
 from collections import deque
@@ -26,6 +27,7 @@ from headrace.process import logs
 from ingest.checks.probes.status_reader import Shape, StatusReader
 from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings, refuse_sink
+from ingest.cli.interrupts import ended_by
 from ingest.cli.object_command import states_of
 from ingest.cli.progress_bar import is_terminal
 from ingest.cli.query_commands import frames_options, frames_status
@@ -197,7 +199,8 @@ OfConnector = Annotated[
     typer.Option("--connector", metavar="NAME", help="With --worker: show this connector as its own."),
 ]
 Interval = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0.2, help="How often `--watch` asks.")
+    float,
+    typer.Option("--interval", metavar="SECONDS", min=0.2, max=86_400, help="How often `--watch` asks."),
 ]
 
 
@@ -265,15 +268,16 @@ def status(
 
 def _show(ask: Callable[[], Shape], lines: Lines, *, interval: float | None, as_json: bool) -> None:
     """Ask once, or every `interval` seconds until Ctrl-C."""
-    try:
-        if interval is not None:
-            watch_status(ask, lines, interval, as_json=as_json)
-        else:
-            shape = ask()
-            cli.Report(shape, lines(shape)).show(as_json=as_json)
-    except KeyboardInterrupt:
-        # How a watch is ended, so nothing went wrong.
+    if interval is None:
+        shape = ask()
+        cli.Report(shape, lines(shape)).show(as_json=as_json)
         return
+    try:
+        watch_status(ask, lines, interval, as_json=as_json)
+    except KeyboardInterrupt as interrupt:
+        # Ctrl-C is how a watch is ended, so nothing went wrong; other signals are for every command.
+        if ended_by(interrupt) != signal.SIGINT:
+            raise
 
 
 def _of_worker(config: Path, connector: str | None) -> Shape:

@@ -35,7 +35,7 @@ from ingest.http.rest import plugins
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, NotLeading
 from ingest.http.rest.rest_routes import ServedConnector
 from ingest.http.rest.router import Identity
-from ingest.http.snapshot import SinkStatus, Snapshot
+from ingest.http.snapshot import NO_CONNECTOR, SinkStatus, Snapshot
 
 
 class WorkerDirectory:
@@ -279,7 +279,7 @@ class WorkerPages:
             if name in one["connectors"]:
                 where = f" (its REST interface: {one['url']})" if one["url"] else ""
                 return f"This connector runs on the worker {worker}{where}: look at that one's page."
-        return "There is no such connector on this worker; / lists those that there are."
+        return f"{NO_CONNECTOR}; / lists those that there are."
 
     def _exposition(self) -> bytes:
         of_worker: Any = _OfWorker(self._view)

@@ -11,6 +11,9 @@ from headrace.model.text_formatting import printable
 if TYPE_CHECKING:
     from headrace.kafka.cache_files import CachedEntry
 
+NO_CONNECTOR: Final = "There is no such connector on this worker"
+"""How a worker's answer (404) begins for a connector that it neither runs nor knows elsewhere."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentObject:

@@ -297,8 +297,12 @@ _MOST_OPEN: Final = 1000
 
 
 def settings_of(options: Mapping[str, str]) -> FramesSettings:
-    """The settings of a query of frames; InvalidConfiguration where they name no log."""
-    settings = reading_settings(options)
+    """The settings of a query of frames; InvalidConfiguration where they are wrong, or name no log."""
+    try:
+        settings = reading_settings(options)
+    except FrameRefused as refused:
+        # No query fails by it: a command was given a file of options.
+        raise InvalidConfiguration(str(refused)) from refused
     if settings.state_path is None:
         raise InvalidConfiguration(f"{STATE_PATH.name} is missing: it names the discovery log.")
     return settings

@@ -1,7 +1,6 @@
 """Members of values by their paths: found in JSON texts without making the rest, and as Connect has them."""
 
 import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
@@ -118,7 +117,7 @@ def _octets(shown: object) -> object:
         return shown
     try:
         return base64.b64decode(shown, validate=True)
-    except binascii.Error:
+    except ValueError:  # of text beyond ASCII, and of other text that is not base64
         return shown
 
 

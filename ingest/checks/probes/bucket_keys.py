@@ -5,6 +5,7 @@ Clients block, have little patience and repeat nothing.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
@@ -12,6 +13,7 @@ from typing import Any, Final, TypeVar
 import tenacity
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.aws.aws_errors import following, refuse_strangers
@@ -26,7 +28,7 @@ from headrace.model.errors import (
 )
 from headrace.model.objects import S3Object
 from headrace.options import Settings
-from headrace.options.aws_forms import proxy_config
+from headrace.options.aws_forms import is_amazons, proxy_config
 from headrace.options.settings import S3Settings
 from headrace.s3.inventory_manifests import read_manifests, unread_files
 from headrace.s3.s3_calls import S3Calls
@@ -180,14 +182,8 @@ class AwsClients:
 def aws_clients(settings: Settings) -> AwsClients:
     """New clients as the settings describe them. AccessDenied when there are no credentials."""
     s3, sqs = settings.s3, settings.sqs
-    config = Config(
-        connect_timeout=_CONNECT_SECONDS,
-        read_timeout=_READ_SECONDS,
-        retries={"total_max_attempts": 1, "mode": "standard"},
-        s3={"addressing_style": s3.addressing_style},
-        signature_version=UNSIGNED if is_anonymous(s3.credentials) else None,
-    )
-    credentials = SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)
+    config = _config(s3)
+    credentials = _credentials(s3)
     if not is_anonymous(s3.credentials):
         # Before all questions, which would each be answered by the same sentence.
         credentials.get_frozen_credentials()
@@ -209,6 +205,43 @@ def aws_clients(settings: Settings) -> AwsClients:
                 "sqs", region_name=sqs.region, endpoint_url=sqs.endpoint, config=config, verify=s3.ca_bundle
             ),
         )
+
+
+def own_account(settings: Settings) -> str | None:
+    """The number of the account that the queue's SQS takes the credentials for; None where STS does not say.
+
+    Amazon's own needs no permission for it; what stands for SQS elsewhere often is STS as well. Blocks.
+    """
+    s3, sqs = settings.s3, settings.sqs
+    if sqs is None or is_anonymous(s3.credentials):
+        return None
+    try:
+        with usable_configuration():
+            sts: Any = session_with(_credentials(s3), region=s3.region).create_client(
+                "sts",
+                region_name=sqs.region,
+                endpoint_url=None if is_amazons(sqs.endpoint) else sqs.endpoint,
+                config=_config(s3),
+                verify=s3.ca_bundle,
+            )
+        with closing(sts):
+            return str(sts.get_caller_identity()["Account"])
+    except (BotoCoreError, ClientError, HeadraceError, KeyError):
+        return None
+
+
+def _config(s3: S3Settings) -> Config:
+    return Config(
+        connect_timeout=_CONNECT_SECONDS,
+        read_timeout=_READ_SECONDS,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+        s3={"addressing_style": s3.addressing_style},
+        signature_version=UNSIGNED if is_anonymous(s3.credentials) else None,
+    )
+
+
+def _credentials(s3: S3Settings) -> SigningCredentials:
+    return SigningCredentials(s3.credentials, region=s3.region, ca_bundle=s3.ca_bundle)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

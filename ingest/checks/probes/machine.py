@@ -9,21 +9,28 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+import msgspec
+
 from headrace.options import Settings
 from headrace.options.settings import SparkSettings
 from headrace.options.value_types import HostPort
 from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts
+from ingest.http.snapshot import NO_CONNECTOR
 
 _SECONDS: Final = 2.0
 # A worker puts the answers of all its connectors together first: two hundred sinks take a second or two.
 _WORKER_SECONDS: Final = 15.0
+# So many times the seconds that one receive may take, for all of an answer.
+_RECEIVES: Final = 3
 # Two hundred sinks of sixty partitions are 9 MB; whatever else listens there must not fill our memory.
 _MAX_BYTES: Final = 256 * 1024 * 1024
 _ANY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listened on, and asked at home
@@ -34,6 +41,8 @@ class NoAnswer:
     """No answer, or none of this ingester's, and why."""
 
     why: str
+    is_missing: bool = False
+    """Whether a worker has answered that there is no such connector."""
 
 
 def read_running_status(
@@ -43,17 +52,20 @@ def read_running_status(
     answer = _ask(listen, seconds)
     if isinstance(answer, NoAnswer):
         return answer
-    if not {"name", "role"} <= answer.keys():
-        return NoAnswer(f"{listen} answers, but not as Headrace does")
-    if answer["name"] != name:
+    if {"worker", "connectors"} <= answer.keys():
+        return NoAnswer(
+            f"{listen} is a worker of Headrace: `headrace status WORKER --worker --connector {name}`, with "
+            "the worker's file, asks it for a connector of its own"
+        )
+    if {"name", "role"} <= answer.keys() and answer["name"] != name:
         return NoAnswer(f"{listen} is the ingester {answer['name']!r}")
-    return answer
+    return answer if _is(_Answered, answer) else NoAnswer(f"{listen} answers, but not as Headrace does")
 
 
 def read_running_worker(
     listen: HostPort | None, *, seconds: float = _WORKER_SECONDS
 ) -> dict[str, Any] | NoAnswer:
-    """The answer of a worker's `/status` (docs/worker.md). Blocks for `seconds` at most."""
+    """The answer of a worker's `/status` (docs/worker.md). Blocks for a few times `seconds` at most."""
     answer = _ask(listen, seconds)
     if isinstance(answer, NoAnswer) or {"worker", "connectors"} <= answer.keys():
         return answer
@@ -65,7 +77,10 @@ def read_running_connector(
 ) -> dict[str, Any] | NoAnswer:
     """What a worker answers for one of its connectors. Blocks for a few `seconds` at most."""
     answer = _ask(listen, seconds, f"/connectors/{quote(name, safe='')}/status")
-    if isinstance(answer, NoAnswer) or {"name", "role"} <= answer.keys():
+    if isinstance(answer, NoAnswer):
+        return answer
+    # One that has not come so far as to know anything of itself has no more than its problems.
+    if _is(_Answered if answer.get("since_ms") else _Bare, answer):
         return answer
     return NoAnswer(f"{listen} answers, but not as a worker of Headrace does")
 
@@ -76,22 +91,47 @@ def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict
         return NoAnswer("http.listen is off")
     host = _ANY_ADDRESS.get(listen.host, listen.host)
     connection = http.client.HTTPConnection(host, listen.port, timeout=seconds)
+    late = threading.Event()
     try:
-        connection.request("GET", path, headers={"Connection": "close"})
-        answer = connection.getresponse()
-        body = answer.read(_MAX_BYTES + 1)
+        connection.connect()
+        with _deadline(connection.sock, _RECEIVES * seconds, late):
+            connection.request("GET", path, headers={"Connection": "close"})
+            answer = connection.getresponse()
+            body = answer.read(_MAX_BYTES + 1)
     except (OSError, http.client.HTTPException) as error:
-        return NoAnswer(f"{listen} does not answer ({str(error) or type(error).__name__})")
+        if not late.is_set():
+            return NoAnswer(f"{listen} does not answer ({str(error) or type(error).__name__})")
     finally:
         connection.close()
+    if late.is_set():
+        return NoAnswer(f"{listen} does not come to the end of its answer")
     if answer.status == HTTPStatus.NOT_FOUND and answer.getheader("Content-Type", "").startswith(
         "text/plain"
     ):
         # A worker says where the connector is.
-        return NoAnswer(body.decode("utf-8", "replace").strip().removesuffix("."))
+        why = body.decode("utf-8", "replace").strip().removesuffix(".")
+        return NoAnswer(why, is_missing=why.startswith(NO_CONNECTOR))
     if answer.status != HTTPStatus.OK:
         return NoAnswer(f"{listen} answers {answer.status}")
     return _shape_of(body, listen)
+
+
+@contextmanager
+def _deadline(connected: Any, seconds: float, late: threading.Event) -> Iterator[None]:
+    """Shut the socket down after `seconds`, which ends what waits for it: its own limit is for a receive."""
+
+    def end() -> None:
+        late.set()
+        with suppress(OSError):
+            connected.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _shape_of(body: bytes, listen: HostPort) -> dict[str, Any] | NoAnswer:
@@ -100,9 +140,79 @@ def _shape_of(body: bytes, listen: HostPort) -> dict[str, Any] | NoAnswer:
         return NoAnswer(f"{listen} answers with more than {_MAX_BYTES >> 20} MiB")
     try:
         shape = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         shape = None
     return shape if isinstance(shape, dict) else NoAnswer(f"{listen} answers, but not as Headrace does")
+
+
+# -- What `headrace status` shows of an answer; what else is in one is passed on -----------------------------
+
+
+class _Bare(msgspec.Struct):
+    name: str
+    role: str
+    problems: dict[str, str]
+
+
+class _Recent(msgspec.Struct):
+    key: str
+    state: str
+    reason: str | None
+    records: int
+    bytes: int
+    at_ms: int
+
+
+class _SinkPartition(msgspec.Struct):
+    topic: str
+    partition: int
+    state: str
+    slot: int | None
+    offset: int | None
+    end: int | None
+    lag: int | None
+
+
+class _Sink(msgspec.Struct):
+    lag: int
+    open_objects: int
+    pending_objects: int
+    quarantined_objects: int
+    objects_total: int
+    bytes_total: int
+    buffered_bytes: int
+    spilled_bytes: int
+    oldest_open_seconds: float
+    partitions: list[_SinkPartition]
+
+
+class _Answered(_Bare):
+    ready: bool
+    objects: dict[str, int]
+    pending_objects: int
+    pending_bytes: int
+    oldest_pending_seconds: float
+    records_total: int
+    records_per_second: float
+    read_bytes_total: int
+    bytes_per_second: float
+    transactions_total: int
+    last_full_listing_ms: int | None
+    target: str = "running"
+    mode: str | None = None
+    mode_reason: str | None = None
+    last_error: str | None = None
+    recent: list[_Recent] = []
+    sink: _Sink | None = None
+
+
+def _is(kind: type[msgspec.Struct], answer: dict[str, Any]) -> bool:
+    """Whether an answer has what is shown of it, as the releases of Headrace have it."""
+    try:
+        msgspec.convert(answer, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 _STANDALONE: Final = "spark://"

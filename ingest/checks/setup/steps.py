@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from headrace.aws.aws_errors import refusal
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.options.aws_forms import bucket_arn, queue_region
 from headrace.options.settings import S3Settings, Settings, SqsSettings
 from ingest.checks.findings.queue_findings import KeyFilter, filter_value
@@ -93,11 +93,13 @@ def _covers(queue: Mapping[str, Any], *, queue_arn: str, s3: S3Settings) -> bool
 _POLICY_SECONDS: Final = 60.0
 _REGION_HEADER: Final = "x-amz-bucket-region"
 _NOT_FOUND: Final = "404"
+# What SQS takes.
+_MAX_NAME: Final = 80
 _MISSING: Final = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 
 
-class SetupError(HeadraceError):
-    """Setup cannot do what is wanted; the sentence names what is in the way and the fix."""
+class SetupError(InvalidConfiguration):
+    """Setup cannot do what is wanted; the sentence names what is in the way and the fix. Exit code 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +115,17 @@ def missing_steps(
     *,
     s3: "S3Client",
     sqs: "SQSClient | None",
+    account: Callable[[], str | None],
     topics: Callable[[], Sequence[Step]],
     refused: dict[str, HeadraceError],
 ) -> tuple[Step, ...]:
     """What is missing, in the order in which it has to be done; nothing is changed by asking. Blocks.
 
     Without `sqs.queue.url` there is no queue to set up, and no `sqs` needed. Applying all steps makes the
-    next plan empty. `topics` gives the steps for topics that are missing. Of several buckets one that can be
-    set up is enough, as for `run`: why others cannot goes into `refused`. Raises SetupError, AccessDenied or
-    SourceUnavailable.
+    next plan empty. `account` gives the number of the credentials' account where it is known, and is called
+    while there is no queue; `topics` gives the steps for topics that are missing. Of several buckets one that
+    can be set up is enough, as for `run`: why others cannot goes into `refused`. Raises SetupError,
+    AccessDenied or SourceUnavailable.
     """
     places: list[_Place] = []
 
@@ -139,6 +143,8 @@ def missing_steps(
             place=one.s3,
             entry_id=f"headrace-{one.name}",
         )
+        if place.attributes(place.queue) is None:
+            place.check_account(account())
         steps = [*_permission_steps(place), *_notification_steps(place)]
         places.append(place)
         return steps
@@ -217,12 +223,23 @@ class _Place:
         with translated_errors(f"queue {name!r} (sqs.queue.url)"):
             try:
                 url = self.sqs.get_queue_url(QueueName=name)["QueueUrl"]
+                # It finds the queue of that name in our own account, whichever the configuration names.
+                self.check_account(_account(url))
                 found = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
             except ClientError as error:
                 if error_code(error) in _MISSING:
                     return None
                 raise
         return {str(key): value for key, value in found["Attributes"].items()}
+
+    def check_account(self, own: str | None) -> None:
+        """SetupError where the URL names another account than the credentials' own; None is not known."""
+        named = _account(self.url)
+        if named is not None and own is not None and named != own:
+            raise SetupError(
+                f"sqs.queue.url {self.url} is of account {named}, and these credentials are of {own}: "
+                "correct the URL, or set the queue up with credentials of its own account"
+            )
 
     def arn(self, name: str) -> str:
         """The ARN of a queue that exists by now."""
@@ -289,6 +306,12 @@ class _Place:
                 ) from error
 
 
+def _account(url: str) -> str | None:
+    """The number of the account that a queue's URL names; None where another SQS has none in it."""
+    account = "".join(url.rstrip("/").split("/")[-2:-1])
+    return account if account.isdecimal() else None
+
+
 def _is_not_yet_allowed(error: BaseException) -> bool:
     return isinstance(error, ClientError) and error_code(error) == "InvalidArgument"
 
@@ -299,6 +322,13 @@ def _queue_steps(place: _Place) -> list[Step]:
     retention: dict[QueueAttributeNameType, str] = {"MessageRetentionPeriod": str(RETENTION_SECONDS)}
     found = place.attributes(place.queue)
     has_redrive = found is not None and "RedrivePolicy" in found
+    needed = place.queue if has_redrive else place.dead_letters
+    if len(needed) > _MAX_NAME:
+        otherwise = "" if has_redrive else ", or give this one a redrive policy of its own"
+        raise SetupError(
+            f"sqs.queue.url {place.url}: the name {needed} is longer than the {_MAX_NAME} characters that "
+            f"SQS takes; name a queue with a shorter name{otherwise}"
+        )
     if not has_redrive and place.attributes(place.dead_letters) is None:
         steps.append(
             Step(

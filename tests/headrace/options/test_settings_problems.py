@@ -61,6 +61,12 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="no check of the registry's name",
         ),
         pytest.param({"": "1"}, "'': is not an option of Headrace; remove it", id="no name"),
+        pytest.param(
+            {"state.path": "/log"},
+            "state.path: is an option of queries of Spark, whose files `headrace status` and `headrace plan` "
+            "take, and no other command",
+            id="a query's",
+        ),
         pytest.param({"zzz": "1"}, "zzz: is not an option of Headrace; remove it", id="nothing near"),
         pytest.param(
             {"kafka.bootstrap.servers": "k:9092"},

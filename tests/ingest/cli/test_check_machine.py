@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.http.http_server import Response
+from ingest.http.snapshot import Snapshot
 from ingest.service.endpoints import StatusEndpoints
 from localstack.ports import free_port
 from tests.ingest.cli.cli_environment import Scene
@@ -103,7 +104,7 @@ def test_a_taken_address_is_found_before_the_start(scene: Scene, option: str) ->
 def test_the_running_service_is_no_stranger_on_its_own_address(scene: Scene) -> None:
     """`check` is run beside it; another ingester there is in the way."""
     name = [scene.name]
-    status = {"/status": lambda: Response.of_json({"name": name[0], "role": "leader"})}
+    status = {"/status": lambda: Response.of_json(Snapshot(name=name[0], version="1.0.0").as_dict())}
     endpoints = StatusEndpoints("127.0.0.1", 0, status)
     endpoints.start()
     try:

@@ -30,11 +30,15 @@ def _text(folder: Path, *arguments: str, **options: str) -> str:
         **{name.replace("_", "."): text for name, text in options.items()},
     }
     file.write_text(json.dumps({name: text for name, text in given.items() if text}))
+    result = _invoked([str(file), *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return str(result.stdout)
+
+
+def _invoked(arguments: list[str], **options: Any) -> Any:
     app = typer.Typer(pretty_exceptions_enable=False)
     app.command()(explain)
-    result = CliRunner().invoke(app, [str(file), *arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+    return CliRunner().invoke(app, arguments, **options)
 
 
 def test_a_record_shows_the_key_of_its_object(tmp_path: Path) -> None:
@@ -122,12 +126,41 @@ def test_a_row_that_the_sink_wrote_is_its_record(
         '{"headers":[{"key":"h","value":"a","value_base64":"YQ=="}]}',
         '{"value":1,"value_base64":"YQ=="}',
         '{"key":"a","key_base64":"YQ=="}',
+        '{"value_base64":"é"}',
+        '{"headers":[{"key":"h","value_base64":"é"}]}',
+        '{"offset":-5}',
+        '{"offset":9223372036854775808}',
+        '{"partition":-1}',
+        '{"partition":2147483648}',
+        '{"timestamp":-2}',
+        '{"timestamp":9223372036854775808}',
     ],
 )
 def test_what_is_no_record_is_an_error_with_an_example(tmp_path: Path, record: str) -> None:
     """One sentence, and how one looks."""
     with pytest.raises(InvalidConfiguration, match="such as"):
         _explained(tmp_path, record)
+
+
+def test_records_are_answered_next_to_a_line_that_is_none(tmp_path: Path) -> None:
+    """A line of many would take the answers of all others with it."""
+    file = tmp_path / "sink.json"
+    given = {"name": "archive", "bootstrap.servers": "127.0.0.1:1", "aws.s3.bucket.name": "bucket"}
+    file.write_text(json.dumps({**given, "topics": "orders"}))
+    lines = ['{"offset":1}', "nope", '{"offset":2}', *["none"] * 30]
+    result = _invoked([str(file), "-", "--json"], input="\n".join(lines))
+
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [1, 2]
+    assert isinstance(result.exception, InvalidConfiguration)
+    told = str(result.exception).splitlines()
+    assert (len(told), told[-1]) == (21, "11 more are no records.")
+    assert told[0].startswith("'nope' is no record")
+
+
+def test_a_topic_of_escapes_is_shown_as_such(tmp_path: Path) -> None:
+    """They would reach the terminal."""
+    told = _text(tmp_path, '{"topic":"a\\u001b[31m\\n"}')
+    assert told.startswith("a\\x1b[31m\\n-0 offset 0: ")
 
 
 def test_several_topics_need_the_records_own(tmp_path: Path) -> None:

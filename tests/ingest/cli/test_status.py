@@ -1,8 +1,9 @@
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -64,6 +65,18 @@ def test_the_service_is_asked_where_it_listens() -> None:
         pytest.param(Response.of_text("hello"), "not as Headrace does", id="no json"),
         pytest.param(Response.of_json([1]), "not as Headrace does", id="another shape"),
         pytest.param(Response.of_text("no", HTTPStatus.FORBIDDEN), "answers 403", id="refused"),
+        pytest.param(Response.of_text("[" * 200_000), "not as Headrace does", id="deep"),
+        pytest.param(
+            Response.of_json({"name": "uploads", "role": "leader"}), "not as Headrace does", id="too little"
+        ),
+        pytest.param(
+            Response.of_json({**SNAPSHOT.as_dict(), "problems": ["bad"]}), "not as Headrace does", id="kinds"
+        ),
+        pytest.param(
+            Response.of_json({"worker": "w1", "connectors": {}}),
+            "is a worker of Headrace: `headrace status WORKER --worker --connector uploads`",
+            id="a worker",
+        ),
     ],
 )
 def test_what_is_not_this_ingester_does_not_count(answer: Response, why: str) -> None:
@@ -73,6 +86,35 @@ def test_what_is_not_this_ingester_does_not_count(answer: Response, why: str) ->
 
     assert isinstance(found, NoAnswer)
     assert why in found.why
+
+
+@pytest.mark.parametrize("begins", [b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", b"HT"])
+def test_what_never_comes_to_its_end_is_not_waited_for(begins: bytes) -> None:
+    """Whatever drips: each receive is answered in time."""
+    is_over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with server.accept()[0] as connection, suppress(OSError):
+            connection.sendall(begins)
+            while not is_over.wait(0.02):
+                connection.sendall(b": ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripping = threading.Thread(target=drip, args=[server], daemon=True)
+        dripping.start()
+        listen = HostPort("127.0.0.1", server.getsockname()[1])
+        found: list[object] = []
+        asking = threading.Thread(
+            target=lambda: found.append(read_running_status(listen, name="uploads", seconds=0.3)), daemon=True
+        )
+        asking.start()
+        asking.join(60)
+        is_over.set()
+        dripping.join(60)
+
+    (answer,) = found
+    assert isinstance(answer, NoAnswer)
+    assert "does not come to the end of its answer" in answer.why
 
 
 def test_a_worker_with_many_connectors_is_read_to_its_end() -> None:
@@ -159,6 +201,17 @@ def test_what_a_query_of_spark_has_not_is_refused(tmp_path: Path, arguments: lis
 
     with pytest.raises(InvalidConfiguration, match="Leave out --watch, --state and --key"):
         CliRunner().invoke(app, [str(file), *arguments], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("state", ["done", "partial"])
+def test_states_that_a_replay_repeats_from_the_start_alone(state: str, tmp_path: Path) -> None:
+    """It would say that no object fits, however many there are in this state."""
+    file = tmp_path / "uploads.json"
+    options = {"name": "uploads", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "uploads", "topic": "t"}
+    file.write_text(json.dumps({**options, "file.name.template": ".*", "input.format": "jsonl"}))
+
+    with pytest.raises(InvalidConfiguration, match=f"--state {state} needs --from-start"):
+        replay(file, state=["failed", state])
 
 
 @pytest.mark.parametrize("command", [mark, plan, replay, status])

@@ -24,6 +24,7 @@ import pytest
 import typer
 from rich.console import Console
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from headrace.model.errors import Unavailable
 from ingest.cli.app import app
@@ -175,6 +176,29 @@ def test_a_watch_into_a_pipe_is_plain(configuration: Path) -> None:
     assert watching.returncode == 0
     assert lines.count("uploads: leader\n") == 2
     assert "\x1b" not in "".join(lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_watch_that_is_ended_from_outside_says_so(configuration: Path, number: signal.Signals) -> None:
+    """As every command does; only Ctrl-C is its own end."""
+    argv = [HEADRACE, "status", str(configuration), "--watch", "--interval", "0.2"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, stdout=pipe, stderr=pipe, text=True) as watching:
+        assert watching.stdout is not None
+        watching.stdout.readline()
+        watching.send_signal(number)
+        _, words = watching.communicate(timeout=60)
+
+    assert (watching.returncode, words) == (128 + number, f"headrace: ended by {number.name}.\n")
+
+
+@pytest.mark.parametrize("interval", ["inf", "1e18", "86401", "nan"])
+def test_an_interval_that_nobody_waits_for_is_refused(configuration: Path, interval: str) -> None:
+    """Of some no clock of a machine has a moment."""
+    result = CliRunner().invoke(app, ["status", str(configuration), "--watch", "--interval", interval])
+
+    assert result.exit_code == 2
+    assert "--interval" in result.output
 
 
 def _answers(*answers: dict[str, Any] | BaseException) -> Callable[[], dict[str, Any]]:

@@ -79,6 +79,8 @@ def test_one_connector_is_shown_as_if_it_ran_alone(
             return Response.of_json(
                 {"name": "failed", "role": "failed", "ready": False, "problems": {"connector": "No bucket."}}
             )
+        if "nope" in request.path:
+            return Response.of_text("There is no such connector on this worker; ..\n", HTTPStatus.NOT_FOUND)
         if "elsewhere" in request.path:
             return Response.of_text("This connector runs on the worker w2.\n", HTTPStatus.NOT_FOUND)
         return Response.of_json(Snapshot(name="a b", version="1", since_ms=1).as_dict())
@@ -93,6 +95,8 @@ def test_one_connector_is_shown_as_if_it_ran_alone(
         assert capsys.readouterr().out == "failed: failed\nproblem   connector: No bucket.\n"
         with pytest.raises(Unavailable, match=r"'elsewhere': This connector runs on the worker w2\.$"):
             status(file, worker=True, connector="elsewhere")
+        with pytest.raises(InvalidConfiguration, match=r"'nope': There is no such connector"):
+            status(file, worker=True, connector="nope")
     finally:
         server.close()
     assert asked[0] == "/connectors/a%20b/status"

@@ -322,15 +322,34 @@ def test_a_worker_without_iam_needs_nothing_of_a_policy(tmp_path: Path) -> None:
 
     result = CliRunner().invoke(app, ["policy", str(file), "--worker"])
     assert result.output == "# for `headrace worker`, next to those of its connectors: nothing\n"
+    alone = CliRunner().invoke(app, ["policy", str(file), "--for", "worker"])
+    assert (alone.exit_code, alone.stdout) == (0, "")
+    assert alone.stderr.startswith(
+        "Nothing is needed for `headrace worker`, next to those of its connectors:"
+    )
     for arguments in (["--for", "run"], ["--set", "a=b"], ["--worker-config", str(file)]):
         refused = CliRunner().invoke(app, ["policy", str(file), "--worker", *arguments])
         assert refused.exception is not None
         assert "connector's own file" in str(refused.exception)
 
 
+def test_a_document_without_a_statement_is_a_sentence(tmp_path: Path) -> None:
+    """AWS refuses one."""
+    check = _policy(tmp_path, {}, "--for", "check")
+    source = {"topics": None, "topic": "a", "file.name.template": ".*", "input.format": "jsonl"}
+    rule = _policy(tmp_path, source, "--for", "lifecycle")
+
+    assert (check.exit_code, check.stdout, rule.exit_code, rule.stdout) == (0, "", 0, "")
+    assert check.stderr.startswith("Nothing is needed for `headrace check`, next to that of run: ")
+    assert rule.stderr.startswith("Nothing is needed of the lifecycle of a source's bucket: ")
+    assert json.loads(_policy(tmp_path, {}, "--for", "lifecycle").stdout)["Rules"]
+
+
 def _policy(folder: Path, options: dict[str, str | None], *arguments: str) -> Any:
     base = {"name": "a", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "bucket", "topics": "orders"}
-    (folder / "sink.json").write_text(json.dumps({**base, "aws.s3.region": "eu-west-1", **options}))
+    given = {**base, "aws.s3.region": "eu-west-1", **options}
+    there = {name: text for name, text in given.items() if text is not None}
+    (folder / "sink.json").write_text(json.dumps(there))
     return CliRunner().invoke(app, ["policy", str(folder / "sink.json"), *arguments])
 
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from headrace.model.errors import AccessDenied
+from headrace.model.errors import AccessDenied, Exit, exit_code
 from headrace.options import Settings
+from ingest.checks.probes.bucket_keys import own_account
 from ingest.checks.setup import SetupError, Step, missing_steps
 from ingest.checks.setup.steps import EVENTS
 from tests.support import aws
@@ -15,7 +16,14 @@ pytestmark = pytest.mark.parts
 
 
 def _plan(settings: Settings) -> tuple[Step, ...]:
-    return missing_steps(settings, s3=aws.s3(), sqs=aws.sqs(), topics=lambda: (), refused={})
+    return missing_steps(
+        settings,
+        s3=aws.s3(),
+        sqs=aws.sqs(),
+        account=lambda: own_account(settings),
+        topics=lambda: (),
+        refused={},
+    )
 
 
 def _settings(bucket: str, queue: str, *, prefix: str = "in/") -> Settings:
@@ -97,7 +105,9 @@ def test_topics_come_last_and_without_a_queue_they_are_all() -> None:
     """The steps for topics are the caller's."""
     topic = Step(sentence="create the topic events", apply=lambda: None)
     settings = settings_for(bucket=aws.new_bucket(), queue_url=None)
-    found = missing_steps(settings, s3=aws.s3(), sqs=aws.sqs(), topics=lambda: [topic], refused={})
+    found = missing_steps(
+        settings, s3=aws.s3(), sqs=aws.sqs(), account=lambda: None, topics=lambda: [topic], refused={}
+    )
     assert found == (topic,)
 
 
@@ -136,13 +146,38 @@ def test_a_fifo_queue_cannot_be_set_up() -> None:
         _plan(_settings(aws.new_bucket(), aws.unique("q") + ".fifo"))
 
 
-def test_the_url_of_another_account_is_refused() -> None:
-    """The queue would be made in one account and looked for in another."""
-    url = f"{aws.address()}/queue/{aws.REGION}/111122223333/{aws.unique('q')}"
-    steps = _plan(settings_for(bucket=aws.new_bucket(), queue_url=url))
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_url_of_another_account_is_refused_before_anything_is_made(*, is_there: bool) -> None:
+    """Our own queue of that name would be changed, or made, and the other be listened to."""
+    name = aws.new_queue("q").rsplit("/", 1)[1] if is_there else aws.unique("q")
+    with pytest.raises(SetupError, match=f"is of account 111122223333, .* are of {aws.ACCOUNT}") as raised:
+        _plan(_of_another_account(name))
+    assert exit_code(raised.value) is Exit.CONFIGURATION
+
+
+def test_where_no_account_is_known_the_queue_that_is_made_is_compared() -> None:
+    """STS may not be reached."""
+    settings = _of_another_account(aws.unique("q"))
+    steps = missing_steps(
+        settings, s3=aws.s3(), sqs=aws.sqs(), account=lambda: None, topics=lambda: (), refused={}
+    )
     steps[0].apply()  # the dead letter queue
     with pytest.raises(SetupError, match="not this account's"):
         steps[1].apply()
+
+
+def _of_another_account(name: str) -> Settings:
+    url = f"{aws.address()}/queue/{aws.REGION}/111122223333/{name}"
+    return settings_for(bucket=aws.new_bucket(), queue_url=url)
+
+
+def test_a_name_without_room_for_the_dead_letter_queues_is_refused() -> None:
+    """SQS would refuse that at the first step, which a dry run does not try."""
+    bucket = aws.new_bucket()
+    assert _plan(_settings(bucket, "q" * 67))
+    for length in (68, 80, 81):
+        with pytest.raises(SetupError, match="longer than the 80 characters"):
+            _plan(_settings(bucket, "q" * length))
 
 
 def test_two_buckets_share_a_queue() -> None:
