@@ -174,7 +174,7 @@ class _SinkPartition(msgspec.Struct):
 
 
 class _Sink(msgspec.Struct):
-    lag: int
+    lag: int | None
     open_objects: int
     pending_objects: int
     quarantined_objects: int
