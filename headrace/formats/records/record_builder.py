@@ -152,9 +152,9 @@ class RecordBuilder:
                 for headers in batch.headers
             ]
             sizes = sizes + np.array(of_headers, np.int64)
-        if not len(sizes) or np.maximum.reduce(sizes) <= self.options.row_max_bytes:
+        if not len(sizes) or np.maximum.reduce(sizes) <= self.options.own_max_bytes:
             return batch
-        large = (sizes > self.options.row_max_bytes).nonzero()[0]
+        large = (sizes > self.options.own_max_bytes).nonzero()[0]
         faults = {}
         for index in large.tolist():
             size = int(sizes[index]) + self.options.overhead_bytes
