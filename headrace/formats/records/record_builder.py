@@ -157,8 +157,8 @@ class RecordBuilder:
         large = (sizes > self.options.own_max_bytes).nonzero()[0]
         faults = {}
         for index in large.tolist():
-            size = int(sizes[index]) + self.options.overhead_bytes
-            faults[index] = ("too_large", self.options.too_large(size), size)
+            own = int(sizes[index])
+            faults[index] = ("too_large", self.options.too_large(own + self.options.overhead_bytes), own)
         return without_rows(batch, faults, keep_raw=False)
 
 
