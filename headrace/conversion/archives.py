@@ -48,6 +48,7 @@ from headrace.vendors.lenses.rows import is_undecided as is_undecided_lenses
 from headrace.vendors.quix.rows import JsonRows, ParquetRows
 
 _HEAD_BYTES: Final = 64 * 1024
+_STEP_BYTES: Final = 1024 * 1024
 
 _DECODERS: Final = {
     RowFormat.JSONL: jsonl.decode,
@@ -287,7 +288,7 @@ def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
 
 
 def _head(source: ByteSource, limit: int, *, sniffed: bool) -> bytes:
-    chunks: Iterator[bytes] = (source.read_at(at, _HEAD_BYTES) for at in range(0, source.size, _HEAD_BYTES))
+    chunks = _beginning(source)
     codec = stored_codec(source) if sniffed and source.size else None
     if codec is not None:
         chunks = decompressed(codec, chunks, name=source.name)
@@ -299,6 +300,14 @@ def _head(source: ByteSource, limit: int, *, sniffed: bool) -> bytes:
             if head.startswith(_BINARY) or b"\n" in head[2:] or len(head) > max(limit, _HEAD_BYTES):
                 break
     return head
+
+
+def _beginning(source: ByteSource) -> Iterator[bytes]:
+    """The object in ranges, each made when it is wanted; larger ones where the first ones did not do."""
+    at, step = 0, _HEAD_BYTES
+    while at < source.size:
+        yield source.read_at(at, step)
+        at, step = at + step, min(2 * step, _STEP_BYTES)
 
 
 _JSON: Final = frozenset({RowFormat.JSON, RowFormat.JSONL})

@@ -76,7 +76,7 @@ class CsvRows:
 
     def _hold(self, rest: bytes) -> None:
         self._chunks, self._held = ([rest] if rest else []), len(rest)
-        self._wanted = 2 * self._held if self._held > _HELD_BYTES else 0
+        self._wanted = min(2 * self._held, self._limit + 3) if self._held > _HELD_BYTES else 0
         if self._held > self._limit + 2:
             self._dropped, self._chunks, self._wanted = _RowEnd(self._settings), [], 0
             self._dropped.find(rest)

@@ -116,7 +116,7 @@ def _first_row(
     settings = options.format.csv
     for block in found:
         if isinstance(block, LongLine):
-            raise _invalid(name, "it is longer than record.max.bytes")
+            raise _invalid(name, f"it is longer than {options.row_limit}")
         taken.append(block)
         for row in np.flatnonzero(block.ends > block.starts).tolist():
             text = bytes(block.buffer[block.starts[row] : block.ends[row]])

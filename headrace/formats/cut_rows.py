@@ -101,8 +101,8 @@ class _Cutter:
         """A row that is never cut must not fill the memory."""
         if len(held) > self._options.row_max_bytes + len(self._separator):
             raise InvalidObject(
-                f"{self._source.name}: the row at byte {self._offset} is larger than record.max.bytes "
-                f"({self._options.record_max_bytes}).",
+                f"{self._source.name}: the row at byte {self._offset} is larger than "
+                f"{self._options.row_limit}.",
                 reason="too_large",
             )
 

@@ -31,6 +31,7 @@ _BLANKS_AT_ONCE: Final = 64
 # Bytes of a document that are looked at first.
 _AT_ONCE: Final = 4096
 _SLACK_BYTES: Final = 64
+_BLANKS_BYTES: Final = 1024 * 1024
 _END: Final = ord("]")
 
 
@@ -198,7 +199,7 @@ class _ElementScanner:
             block = text
         self._held += len(block)
         # White space behind an element does not count, so only what is far above is dropped unseen.
-        if self._held > 2 * self._limit + _SLACK_BYTES:
+        if self._held > self._limit + min(self._limit, _BLANKS_BYTES) + _SLACK_BYTES:
             self._dropped, self._blocks = True, []
         if not self._dropped:
             self._blocks.append(block)
@@ -331,5 +332,5 @@ def _long_element(long: LongElement, options: DecodeOptions) -> RowBatch:
         ElementPosition(long.number + 1, line.after),
         line.size,
         "too_large",
-        options.too_large(line.size + options.overhead_bytes),
+        options.row_too_large(line.size),
     )

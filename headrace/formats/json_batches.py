@@ -172,8 +172,7 @@ def _checked(
     ):
         faults = _faults(block.buffer, starts, ends, (filled & ~large).nonzero()[0])
     for row in large.nonzero()[0].tolist():
-        size = int(lengths[row]) + options.overhead_bytes
-        faults[row] = ("too_large", options.too_large(size))
+        faults[row] = ("too_large", options.row_too_large(int(lengths[row])))
     if blank_is_bad:
         faults |= dict.fromkeys((~filled).nonzero()[0].tolist(), ("not_json", "there is no value"))
     if options.archive is None:

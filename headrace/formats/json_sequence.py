@@ -6,7 +6,7 @@ quote too many or too few moves the end of its row. What is bad then ends in the
 - before the next `{` after a `}` from which a whole JSON object can be read that the next `{`, or the end,
   follows: the row that is bad does not take the ones after it along;
 - where its own bracket closes, if it is closed;
-- above `record.max.bytes`, after the next `}` that `{` and `"` follow.
+- above what a row may have, after the next `}` that `{` and `"` follow.
 
 An object that ends before its last row is closed is damaged: its upload may have been torn. Where a row
 begins and ends is decided by its own bytes and a bounded number of those after it, however the stream is
@@ -118,6 +118,8 @@ _LEAST_REACH: Final = 1024
 # Bytes that are scanned at once behind a bad row; as many again for each time that all is well.
 _CAREFUL: Final = 4096
 _NO_OBJECT: Final = ("not_json", "what is between two objects is not a JSON object")
+# Scanned at once: what is noted of marks is a multiple of the text, which may be one long row.
+_SCANNED_BYTES: Final = 1024 * 1024
 # Only the end is wanted, and Python reads no whole number of more than 4,300 digits.
 _DECODER: Final = json.JSONDecoder(parse_int=str)
 
@@ -190,7 +192,7 @@ class _ObjectCutter:
         """The bad row that ends `length` bytes after those that were dropped."""
         size, begin = self._dropped + length, self._begin
         self._begin, self._at, self._dropped = begin + size, self._at + length, 0
-        message = self._options.too_large(size + self._options.overhead_bytes)
+        message = self._options.row_too_large(size)
         return one_bad_row(BytePosition(begin), BytePosition(self._begin), size, "too_large", message)
 
     def _good_and_bad(self, *, at_end: bool) -> Iterator[RowBatch]:
@@ -217,7 +219,7 @@ class _ObjectCutter:
         block = LineBlock(buffer=buffer, offset=begin, starts=starts, ends=ends, nexts=ends)
         good = lengths <= self._options.row_max_bytes
         faults = {
-            row: ("too_large", self._options.too_large(int(lengths[row]) + self._options.overhead_bytes))
+            row: ("too_large", self._options.row_too_large(int(lengths[row])))
             for row in np.flatnonzero(~good).tolist()
         }
         for first in range(0, len(starts), BATCH_ROWS):
@@ -246,7 +248,7 @@ class _ObjectCutter:
         options, size = self._options, len(raw)
         after = BytePosition(self._begin + end)
         if size > options.row_max_bytes:
-            message = options.too_large(size + options.overhead_bytes)
+            message = options.row_too_large(size)
             return one_bad_row(BytePosition(self._begin), after, size, "too_large", message)
         reason, message = fault(raw) or _NO_OBJECT
         return one_bad_row(BytePosition(self._begin), after, size, reason, message, raw)
@@ -257,11 +259,17 @@ def _bounds(buffer: bytes, longest: int) -> tuple[Numbers, Numbers]:
 
     Up to one that is closed more than `longest` bytes later: only the first so many bytes of a row count.
     """
-    at, kinds, depths = Marks().scan(buffer)
-    below = np.flatnonzero(depths < 0)
-    if len(below):
-        at, kinds, depths = at[: below[0]], kinds[: below[0]], depths[: below[0]]
-    starts, ends = at[(kinds == OPEN) & (depths == 1)], at[(kinds == CLOSE) & (depths == 0)] + 1
+    opens, closes, marks = [], [], Marks()
+    for first in range(0, len(buffer), _SCANNED_BYTES):
+        at, kinds, depths = marks.scan(buffer[first : first + _SCANNED_BYTES])
+        below = np.flatnonzero(depths < 0)
+        if len(below):
+            at, kinds, depths = at[: below[0]], kinds[: below[0]], depths[: below[0]]
+        opens.append(at[(kinds == OPEN) & (depths == 1)] + first)
+        closes.append(at[(kinds == CLOSE) & (depths == 0)] + (first + 1))
+        if len(below):
+            break
+    starts, ends = np.concatenate(opens), np.concatenate(closes)
     starts = starts[: len(ends)]
     long = np.flatnonzero(ends - starts > longest)
     return (starts[: long[0]], ends[: long[0]]) if len(long) else (starts, ends)

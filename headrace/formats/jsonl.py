@@ -56,7 +56,7 @@ def decode(
 
 def long_line(line: LongLine, options: DecodeOptions, head: bytes = b"") -> RowBatch:
     """The bad row that a line above the limit is."""
-    message = _guessed(options.too_large(line.size + options.overhead_bytes), line.begin, head)
+    message = _guessed(options.row_too_large(line.size), line.begin, head)
     return one_bad_row(BytePosition(line.begin), BytePosition(line.after), line.size, "too_large", message)
 
 

@@ -268,8 +268,7 @@ def _batches(block: LineBlock, options: DecodeOptions, count: int) -> Iterator[R
     lengths = block.ends - block.starts
     faults: Faults = {}
     for row in np.flatnonzero(lengths[:count] > options.row_max_bytes).tolist():
-        size = int(lengths[row]) + options.overhead_bytes
-        faults[row] = ("too_large", options.too_large(size))
+        faults[row] = ("too_large", options.row_too_large(int(lengths[row])))
     as_json = options.format.value_format is ValueFormat.JSON
     for first in range(0, count, BATCH_ROWS):
         span = slice(first, min(first + BATCH_ROWS, count))
@@ -305,7 +304,7 @@ def _objects(
         is_large = sizes[wanted] > options.row_max_bytes
         texts, kept, faults = reader.read(block, wanted[~is_large])
         for row in wanted[is_large].tolist():
-            faults[row] = ("too_large", options.too_large(int(sizes[row]) + options.overhead_bytes))
+            faults[row] = ("too_large", options.row_too_large(int(sizes[row])))
         good = np.zeros(len(sizes), bool)
         good[kept] = True
         batch = row_batch(block, span, sizes, good, faults, lambda _row, at: BytePosition(block.offset + at))

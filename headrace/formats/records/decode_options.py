@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 from headrace.formats.content_kind import RowFormat, RowShape
@@ -10,8 +10,15 @@ from headrace.formats.record_columns import ArrowReader, TextReader, ToJson
 from headrace.model.columns import Column
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import Envelope
+from headrace.options.record_sources import Form, RestoreOptions
 from headrace.options.settings import FormatSettings
+
+# Rows of an archive that are a value or key byte for byte, unless they are base64.
+_PLAIN: Final = frozenset({RowFormat.WHOLE, RowFormat.TEXT, RowFormat.SEPARATED})
+# An escape of JSON for each byte (`\u0000`), and what is around key, value and headers.
+_MOST_FOR_A_BYTE: Final = 6
+_AROUND_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +35,11 @@ class ObjectRestore:
     text: TextReader | None
     arrow: Callable[[ToJson, RowShape], ArrowReader]
     separator: bytes = b"\n"
+
+    @property
+    def is_plain(self) -> bool:
+        """True where each row is the bytes of a value or key, and nothing else."""
+        return self.row_format in _PLAIN and Form.BASE64 not in {self.options.key, self.options.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,33 @@ class DecodeOptions:
         return f"the record of {size} bytes exceeds {whose} ({self.record_max_bytes})"
 
     @property
-    def row_max_bytes(self) -> int:
-        """What is left of `record_max_bytes` for what differs from row to row."""
+    def own_max_bytes(self) -> int:
+        """What is left of `record_max_bytes` for what differs from record to record."""
         return max(0, self.record_max_bytes - self.overhead_bytes)
+
+    @property
+    def row_max_bytes(self) -> int:
+        """How long a row may be as it is stored; a longer one is bad, and passed over without being held.
+
+        Not less than its record: base64 and escapes of JSON are longer than the bytes that are in Kafka. The
+        topic's limit is for records alone, so that where rows begin and end does not depend on it.
+        """
+        limit = self.format.record_max_bytes
+        return _MOST_FOR_A_BYTE * limit + _AROUND_BYTES if self._is_encoded else limit
+
+    @property
+    def row_limit(self) -> str:
+        """The words for `row_max_bytes`."""
+        limit = f"record.max.bytes ({self.format.record_max_bytes})"
+        return f"six times {limit} and 64 KiB" if self._is_encoded else limit
+
+    def row_too_large(self, size: int) -> str:
+        """What is said of a row that is `size` bytes as it is stored, which are too many."""
+        return f"the row of {size} bytes exceeds {self.row_limit}"
+
+    @property
+    def _is_encoded(self) -> bool:
+        """True where a row is a text that a record is read out of, with what was around it."""
+        if self.archive is not None:
+            return not self.archive.is_plain
+        return self.format.restore is not None or self.format.envelope is not Envelope.NONE

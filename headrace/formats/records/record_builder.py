@@ -158,13 +158,13 @@ class RecordBuilder:
         if batch.headers is not None:
             of_headers = [header_bytes(headers) if headers else 0 for headers in batch.headers]
             sizes = sizes + np.array(of_headers, np.int64)
-        if not len(sizes) or np.maximum.reduce(sizes) <= self.options.row_max_bytes:
+        if not len(sizes) or np.maximum.reduce(sizes) <= self.options.own_max_bytes:
             return batch
-        large = (sizes > self.options.row_max_bytes).nonzero()[0]
+        large = (sizes > self.options.own_max_bytes).nonzero()[0]
         faults = {}
         for index in large.tolist():
-            size = int(sizes[index]) + self.options.overhead_bytes
-            faults[index] = ("too_large", self.options.too_large(size), size)
+            own = int(sizes[index])
+            faults[index] = ("too_large", self.options.too_large(own + self.options.overhead_bytes), own)
         return without_rows(batch, faults, keep_raw=False)
 
 

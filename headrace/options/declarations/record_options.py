@@ -101,7 +101,9 @@ RECORD_MAX_BYTES = option(
     integer(1, 1_000_000_000 - 65_536, unit="bytes"),
     "1048576",
     Group.RECORDS,
-    "A row whose key, value and headers exceed it (or the topic's own limit) is a bad record.",
+    "A row whose key, value and headers exceed it (or the topic's own limit) is a bad record. As it is "
+    "stored, a row of an envelope or archive may have six times as much and 64 KiB: base64 and escapes are "
+    "longer.",
 )
 DECODE_UNIT_MAX_BYTES = option(
     "decode.unit.max.bytes",

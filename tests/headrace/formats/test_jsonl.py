@@ -116,7 +116,9 @@ def test_the_overhead_of_key_and_headers_counts() -> None:
     decoded = decode_all(MemorySource(b"123456\n1234567\n"), options)
 
     assert decoded.values == [b"123456"]
-    assert [row.reason for row in decoded.bad] == ["too_large"]
+    (bad,) = decoded.bad
+    message = "the record of 17 bytes exceeds record.max.bytes (16)"
+    assert (bad.reason, bad.size, bad.message) == ("too_large", 7, message)
 
 
 def test_batches_are_bounded() -> None:
