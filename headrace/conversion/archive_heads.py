@@ -34,7 +34,8 @@ _HEAD_BYTES: Final = 64 * 1024
 _BINARY: Final = (b"Obj\x01", b"PAR1")
 # Rows up to this size are looked at whatever record.max.bytes is: few change what is decided with it.
 _ROW_BYTES: Final = 1024 * 1024
-# So many of the largest rows, and so many rows: the rest of an object whose rows are bad is not looked at.
+# So much is looked at (or so many of the largest rows), and so many rows; then others may follow.
+_LEAST_BYTES: Final = 64 * 1024 * 1024
 _LARGEST_ROWS: Final = 8
 _ROWS: Final = 10_000
 
@@ -97,9 +98,9 @@ class ObjectHead:
 
     def _window(self) -> Iterator[bytes]:
         """The plain bytes, of which so many are looked at."""
-        read = 0
+        read, most = 0, max(_LEAST_BYTES, _LARGEST_ROWS * self.row_bytes)
         for chunk in self._chunks():
-            if read > _LARGEST_ROWS * self.row_bytes:
+            if read > most:
                 raise Undecided
             read += len(chunk)
             yield chunk

@@ -19,6 +19,7 @@ from headrace.formats.content_kind import (
     is_sniffed,
     json_shape,
     named_format,
+    recognise,
     row_format,
 )
 from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
@@ -320,9 +321,17 @@ def _shown(
             return None
         raise InvalidObject(
             f"{source.name}: none of its first rows shows whether rows are envelopes: they are no JSON, "
-            f"larger than {head.row_bytes} bytes, or {{}}. Set {_SAYS_SO[name.layout]}, and replay it.",
+            f"larger than {head.row_bytes} bytes, or {{}}. Set {_SAYS_SO[name.layout]}, and replay it."
+            f"{_looks(head) if found is RowFormat.JSONL else ''}",
             reason="envelope_undecided",
         ) from None
+
+
+def _looks(head: ObjectHead) -> str:
+    content = recognise(head.text)
+    if content is None or content.is_read_by(InputFormat.JSONL):
+        return ""
+    return f" It looks like {content.words}: {content.remedy}."
 
 
 def _first(name: ArchiveName, found: RowFormat, head: ObjectHead) -> bytes | None:

@@ -296,7 +296,7 @@ def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowF
                 return None if _may_be_jsonl(text, options) else RowFormat.LINES
             # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
             return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
-        if text and (not text.startswith(_OBJECT_BEGIN) if is_plain else _is_csv(text)):
+        if text and (_is_plain_csv(text, options) if is_plain else _is_csv(text)):
             return RowFormat.LINES
     return RowFormat.LINES
 
@@ -312,6 +312,15 @@ _CSV: Final = re.compile(rb"[A-Za-z0-9+/=,:;-]*")
 def _is_csv(text: bytes) -> bool:
     """True for fields of base64 and numbers; JSON that is cut short or broken has other signs."""
     return _CSV.fullmatch(text) is not None and (b"," in text or b":" in text or _is_base64(text))
+
+
+def _is_plain_csv(text: bytes, options: RestoreOptions) -> bool:
+    """True for what is no row of jsonl, cut short or broken: a value may be any text, and may be JSON."""
+    if not text.startswith(_OBJECT_BEGIN):
+        return True
+    value, *others = text.rsplit(b",", len(options.csv_fields) - 1)
+    is_first = options.csv_fields[0] == "value" and len(others) == len(options.csv_fields) - 1
+    return is_first and is_whole_json(value) and all(map(_CSV.fullmatch, others))
 
 
 def is_whole_json(text: bytes) -> bool:

@@ -60,6 +60,9 @@ def _decoded(
     return list(decoder.decode(source, start, key=key, options=options, begin=begin, end=end))
 
 
+_PLAIN: Final = {"format.output.fields.value.encoding": "none"}
+
+
 def _pairs(batches: list[RowBatch]) -> list[tuple[bytes | None, bytes | None]]:
     """Key and value of each record."""
     return [
@@ -155,8 +158,15 @@ _TOLD: Final = {
 }
 
 
-@_PACKINGS
-@pytest.mark.parametrize("first", [b"{\n" * 20_000, _FIRST["large"] * 9], ids=["many", "large"])
+_LARGEST: Final = b'{"key":"k","value":"%s"}\n' % (b"x" * (66 << 20))
+_TEXTS: Final = b"hello\n" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("first", "packing"),
+    [(_TEXTS, "plain"), (_TEXTS, "gzip"), (_LARGEST, "plain"), (_LARGEST, "zstd")],
+    ids=["many", "many in gzip", "large", "large in zstd"],
+)
 @_LAYOUTS
 def test_where_no_row_decides_the_object_waits_for_an_option(layout: str, first: bytes, packing: str) -> None:
     """It is not looked at to its end, so that rows may come that are read."""
@@ -166,6 +176,8 @@ def test_where_no_row_decides_the_object_waits_for_an_option(layout: str, first:
     assert raised.value.reason == "envelope_undecided"
     name, value = _TOLD[layout]
     assert f"Set {name} to" in str(raised.value)
+    looks = "It looks like lines of text that are not JSON: set input.format=text."
+    assert str(raised.value).endswith(looks) is first.startswith(b"hello")
 
     told = _pairs(_decoded(_KEYS[layout], content, {"input.format": "jsonl", name: value}))
     assert [key for key, _ in told] == [b"k"]
@@ -176,7 +188,7 @@ def test_an_object_without_a_row_that_is_read_needs_no_option(layout: str) -> No
     """Its rows are bad, each for itself, or there are none."""
     how = {"input.format": "jsonl"}
     assert _reasons(_decoded(_KEYS[layout], b"{\n" * 3, how)) == ["not_json"] * 3
-    assert _reasons(_decoded(_KEYS[layout], _FIRST["large"], how)) == ["too_large"]
+    assert _reasons(_decoded(_KEYS[layout], _FIRST["large"] * 9, how)) == ["too_large"] * 9
     for content in (b"", b"\n \n\n", b"\xef\xbb\xbf\n"):
         found = _decoded(_KEYS[layout], content, how)
         assert not _pairs(found)
@@ -204,7 +216,13 @@ _CSV: Final = {
     "bad text": (b"?\ndg==", {}, [b"v"]),
     "nothing": (b"", {}, [None]),
     "nulls": (b"\n", {}, [None, None]),
-    "a plain text": (b"{a=1}\n{}", {"format.output.fields.value.encoding": "none"}, [b"{a=1}", b"{}"]),
+    "a plain text": (b"{a=1}\n{}", _PLAIN, [b"{a=1}", b"{}"]),
+    "a plain text over lines": (b'{"a":\n"b"}', _PLAIN, [b'{"a":', b'"b"}']),
+    "plain JSON before keys": (
+        b'{"id":1},aw==\n' * 20_000 + b'{"id":1},',
+        {**_PLAIN, "format.output.fields": "value,key"},
+        [b'{"id":1}'] * 20_001,
+    ),
 }
 
 
@@ -228,7 +246,7 @@ def test_a_broken_row_of_json_makes_no_csv(row: bytes) -> None:
 def test_where_no_row_shows_csv_or_json_the_format_is_undecided(encoding: str) -> None:
     """An option of csv does not make it so: a configuration of jsonl may have it."""
     how = {"format.output.fields.value.encoding": encoding}
-    for content in (b'{"key\n' * 20_000, _FIRST["large"] * 9):
+    for content in (b'{"key\n' * 20_000, _LARGEST):
         with pytest.raises(InvalidObject, match=r"Set input\.format") as raised:
             _decoded(_AIVEN, content + _row("aiven", "v", 2), how)
         assert raised.value.reason == "format_undecided"
