@@ -77,6 +77,20 @@ class ObjectHead:
             found = elements_of_array(opened(self._window()), self.row_bytes)
             yield from self._rows_of(block.lines for block in found if isinstance(block, ElementBlock))
 
+    def shown(self) -> bytes:
+        """The first row that is JSON where those before it began as envelopes do; else `text`."""
+        text = inked(self.text)
+        if not text.startswith((b"{", b"[\n")):
+            return self.text
+        rows = self.elements() if text.startswith(b"[") else self.lines()
+        with contextlib.suppress(Undecided):
+            for row in map(bytes.strip, rows):
+                if is_whole_json(row):
+                    return row
+                if row and not row.startswith(b"{"):
+                    break
+        return self.text
+
     def _rows_of(self, blocks: Iterator[LineBlock]) -> Iterator[bytes]:
         count = 0
         for block in blocks:

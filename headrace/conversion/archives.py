@@ -41,7 +41,7 @@ from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.headrace import rows as headrace_rows
 from headrace.vendors.headrace.names import PLACE, is_placed, is_written
 from headrace.vendors.headrace.names import is_undecided as is_undecided_own
-from headrace.vendors.key_names import ArchiveNames
+from headrace.vendors.key_names import ArchiveNames, layout_of_content
 from headrace.vendors.lenses import rows as lenses_rows
 from headrace.vendors.lenses.rows import is_undecided as is_undecided_lenses
 from headrace.vendors.quix.rows import JsonRows, ParquetRows
@@ -148,7 +148,7 @@ class ArchiveDecoder:
     def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
         """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
         head = self._head(source, key, options)
-        name = self._name(source, key, head.text)
+        name = self._name(source, key, head)
         restore = self._restore
         rows = replace(restore.rows.of(name.layout), sent_to=options.topic)
         found = self._row_format(source, name, head, rows, options)
@@ -177,14 +177,12 @@ class ArchiveDecoder:
             return _OF_KEYS[self._restore.rows.keys_format]
         return None
 
-    def head(self, source: ByteSource, key: str, options: DecodeOptions) -> bytes:
-        """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later.
-
-        The stored one where rows are bytes as they are stored. Raises and blocks as `decode`.
-        """
-        return self._head(source, key, options).text
+    def layout(self, source: ByteSource, key: str, options: DecodeOptions) -> LayoutName | None:
+        """The layout that the object's beginning shows, if any. Raises and blocks as `decode`."""
+        return layout_of_content(self._head(source, key, options).shown())
 
     def _head(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectHead:
+        """The plain beginning, or the stored one where rows are bytes as they are stored."""
         name, sniffed = self.name(key), True
         if name is not None:
             found = self.told(name, options) or named_format(name)
@@ -192,8 +190,8 @@ class ArchiveDecoder:
         # Not the limit of a topic, which is not known everywhere.
         return ObjectHead(source, record_max_bytes=options.format.record_max_bytes, sniffed=sniffed)
 
-    def _name(self, source: ByteSource, key: str, head: bytes) -> ArchiveName:
-        found = self._names.read(key, head)
+    def _name(self, source: ByteSource, key: str, head: ObjectHead) -> ArchiveName:
+        found = self._names.read(key, head.shown() if self._names.needs_content else None)
         if found.name is None:
             raise InvalidObject(f"{source.name}: {found.reason}.", reason="layout_undecided")
         return found.name

@@ -37,7 +37,7 @@ _LAYOUTS: Final = pytest.mark.parametrize("layout", _KEYS)
 
 
 def _options(config: Mapping[str, str], key: str) -> tuple[ArchiveDecoder, DecodeOptions]:
-    layout = "headrace" if key == _OWN_ARRAY else next(each for each, of in _KEYS.items() if of == key)
+    layout = "headrace" if key == _OWN_ARRAY else {of: each for each, of in _KEYS.items()}.get(key, "auto")
     unset: dict[str, str | None] = {"topic": None, "file.name.template": None}
     settings = load_with({**unset, "input.layout": layout, **config}).format
     assert settings.restore is not None
@@ -290,3 +290,21 @@ def test_a_schema_of_avro_is_looked_at_whole() -> None:
     with pytest.raises(InvalidObject) as raised:
         list(decoder.decode(source, None, key=key, options=options, begin=None, end=None))
     assert raised.value.reason == "envelope_undecided"
+
+
+@pytest.mark.parametrize("first", ["large", "cut short", "a lone surrogate", "blank", "a mark"])
+@_PACKINGS
+def test_a_name_of_another_layout_than_the_row_that_decides_is_noticed(first: str, packing: str) -> None:
+    """With `input.layout=auto`: Aiven's rows under a name of Lenses' form would be values."""
+    content = _PACKED[packing](_FIRST[first] + _row("aiven", "v", 2) + b"\n")
+    with pytest.raises(InvalidObject, match="but its content is aiven's") as raised:
+        _decoded(_LENSES, content, {"input.layout": "auto"})
+    assert raised.value.reason == "layout_undecided"
+
+
+def test_a_text_shows_no_layout_by_what_comes_after_it() -> None:
+    """Lines of text hold whatever they hold."""
+    content = b"hello\n" + _row("aiven", "v", 2) + b"\n"
+    key = _LENSES.replace(".json", ".text")
+    found = _decoded(key, content, {"input.layout": "auto"})
+    assert [value for _, value in _pairs(found)] == content.splitlines()
