@@ -7,20 +7,19 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
+from headrace.conversion.archive_heads import ObjectHead, Undecided, deciding_row, row_members
 from headrace.formats import avro, csv_objects, cut_rows, json_array, jsonl, parquet
 from headrace.formats.compression import stored_codec
-from headrace.formats.compression.codecs import decompressed
 from headrace.formats.content_kind import (
     RowFormat,
     RowShape,
     avro_shape,
-    first_row,
     is_sniffed,
     json_shape,
-    members_of,
     named_format,
+    recognise,
     row_format,
 )
 from headrace.formats.cut_rows import BareArrowRows, BareRows, PlainRows
@@ -42,13 +41,10 @@ from headrace.vendors.exactness import ContentFacts
 from headrace.vendors.headrace import rows as headrace_rows
 from headrace.vendors.headrace.names import PLACE, is_placed, is_written
 from headrace.vendors.headrace.names import is_undecided as is_undecided_own
-from headrace.vendors.key_names import ArchiveNames
+from headrace.vendors.key_names import ArchiveNames, layout_of_content
 from headrace.vendors.lenses import rows as lenses_rows
 from headrace.vendors.lenses.rows import is_undecided as is_undecided_lenses
 from headrace.vendors.quix.rows import JsonRows, ParquetRows
-
-_HEAD_BYTES: Final = 64 * 1024
-_STEP_BYTES: Final = 1024 * 1024
 
 _DECODERS: Final = {
     RowFormat.JSONL: jsonl.decode,
@@ -61,7 +57,6 @@ _DECODERS: Final = {
     RowFormat.SEPARATED: cut_rows.decode,
     RowFormat.WHOLE: cut_rows.decode,
 }
-_BINARY: Final = (b"Obj\x01", b"PAR1")
 _ARROW: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET})
 # Layouts that end each row of text, also the last; and formats whose rows may look whole without their end.
 _ENDING: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES, LayoutName.QUIX})
@@ -88,6 +83,13 @@ _OWN_UNDECIDED: Final = (
 _UNDECIDED: Final[dict[LayoutName, tuple[Callable[[RowShape], bool], str]]] = {
     LayoutName.LENSES: (is_undecided_lenses, _LENSES_UNDECIDED),
     LayoutName.HEADRACE: (is_undecided_own, _OWN_UNDECIDED),
+}
+# What says whether rows are envelopes. Quix's are nothing else.
+_SAYS_SO: Final = {
+    LayoutName.AIVEN: "format.output.envelope to true or false, as the sink had it",
+    LayoutName.CONFLUENT: "restore.envelope to yes (rows of Headrace's own sink) or to no (values)",
+    LayoutName.HEADRACE: "restore.envelope to yes (the sink's output.envelope was true) or to no (false)",
+    LayoutName.LENSES: "store.envelope to true or false, as the sink had it",
 }
 # By the ending of a name of our own sink, the format that reads such objects as rows.
 _BARE: Final = {"csv": "csv", "txt": "text", "bin": "text"}
@@ -134,27 +136,27 @@ class ArchiveDecoder:
         Raises as `decode` does before the first row. Blocks on reads.
         """
         archive = self.read_as(source, key, options)
-        found, shape = archive.row_format, None
+        found, shape, first = archive.row_format, None, None
         if found is RowFormat.PARQUET:
             shape = parquet.row_shape(source, options=options)
-        head = self.head(source, key, options)
-        members = row_members(archive, head, shape)
+        head = self._head(source, key, options)
+        with contextlib.suppress(Undecided):
+            first = _first(archive.name, found, head)
+        members = row_members(archive, head.text, first, shape)
         return archive.name, ContentFacts(row_format=found, members=members)
 
     def read_as(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectRestore:
         """How the rows of the object are cut out, and what they become. Raises and blocks as `decode`."""
-        head = self.head(source, key, options)
+        head = self._head(source, key, options)
         name = self._name(source, key, head)
         restore = self._restore
         rows = replace(restore.rows.of(name.layout), sent_to=options.topic)
-        found = self._row_format(source, name, head, options, rows)
+        found = self._row_format(source, name, head, rows, options)
         self._refuse_unended(source, name, found)
-        text = None
-        first = json_array.first_element(head) if found is RowFormat.JSON else first_row(head)
+        first = _shown(source, name, found, head, rows)
         if rows.envelope is Enveloped.AUTO:
-            self._refuse_undecided(source, name, found, head, first, options)
-        if found not in _ARROW:
-            text = text_reader(name, found, rows, first)
+            self._refuse_undecided(source, name, found, head.text, first, options)
+        text = None if found in _ARROW else text_reader(name, found, rows, first)
         return ObjectRestore(
             name=name,
             row_format=found,
@@ -175,19 +177,20 @@ class ArchiveDecoder:
             return _OF_KEYS[self._restore.rows.keys_format]
         return None
 
-    def head(self, source: ByteSource, key: str, options: DecodeOptions) -> bytes:
-        """The plain beginning: its first rows, or as much of it as may be one. Damage after it shows later.
+    def layout(self, source: ByteSource, key: str, options: DecodeOptions) -> LayoutName | None:
+        """The layout that the object's beginning shows, if any. Raises and blocks as `decode`."""
+        return layout_of_content(self._head(source, key, options).shown())
 
-        The stored one where rows are bytes as they are stored. Raises and blocks as `decode`.
-        """
+    def _head(self, source: ByteSource, key: str, options: DecodeOptions) -> ObjectHead:
+        """The plain beginning, or the stored one where rows are bytes as they are stored."""
         name, sniffed = self.name(key), True
         if name is not None:
             found = self.told(name, options) or named_format(name)
             sniffed = is_sniffed(name, found, options.format.compression)
-        return _head(source, options.row_max_bytes, sniffed=sniffed)
+        return ObjectHead(source, row_max_bytes=options.row_max_bytes, sniffed=sniffed)
 
-    def _name(self, source: ByteSource, key: str, head: bytes) -> ArchiveName:
-        found = self._names.read(key, head)
+    def _name(self, source: ByteSource, key: str, head: ObjectHead) -> ArchiveName:
+        found = self._names.read(key, head.shown() if self._names.needs_content else None)
         if found.name is None:
             raise InvalidObject(f"{source.name}: {found.reason}.", reason="layout_undecided")
         return found.name
@@ -196,12 +199,12 @@ class ArchiveDecoder:
         self,
         source: ByteSource,
         name: ArchiveName,
-        head: bytes,
-        options: DecodeOptions,
+        head: ObjectHead,
         rows: RestoreOptions,
+        options: DecodeOptions,
     ) -> RowFormat:
         told = self.told(name, options)
-        found = told or row_format(name, head, rows)
+        found = told or _guessed(source, name, head, rows)
         if name.layout is LayoutName.HEADRACE and name.kind is ObjectKind.VALUES:
             _refuse_bare(source, name, is_given=told is not None and found is not RowFormat.CSV)
         if found is None:
@@ -287,27 +290,53 @@ def _told(input_format: InputFormat, name: ArchiveName) -> RowFormat:
     return RowFormat.SEPARATED if name.layout is LayoutName.CONFLUENT else RowFormat.WHOLE
 
 
-def _head(source: ByteSource, limit: int, *, sniffed: bool) -> bytes:
-    chunks = _beginning(source)
-    codec = stored_codec(source) if sniffed and source.size else None
-    if codec is not None:
-        chunks = decompressed(codec, chunks, name=source.name)
-    head = b""
-    with contextlib.suppress(ObjectCorrupt):
-        for chunk in chunks:
-            head += chunk
-            # An array's first row is its second line.
-            if head.startswith(_BINARY) or b"\n" in head[2:] or len(head) > max(limit, _HEAD_BYTES):
-                break
-    return head
+def _guessed(
+    source: ByteSource, name: ArchiveName, head: ObjectHead, rows: RestoreOptions
+) -> RowFormat | None:
+    try:
+        return row_format(name, head.text, rows, head.lines())
+    except Undecided:
+        raise InvalidObject(
+            f"{source.name}: none of its first rows shows whether they are lines of JSON or of csv: they are "
+            f"neither, or larger than {head.row_bytes} bytes. Set input.format to jsonl or to csv, whichever "
+            "the sink's format.output.type was, and replay it.",
+            reason="format_undecided",
+        ) from None
 
 
-def _beginning(source: ByteSource) -> Iterator[bytes]:
-    """The object in ranges, each made when it is wanted; larger ones where the first ones did not do."""
-    at, step = 0, _HEAD_BYTES
-    while at < source.size:
-        yield source.read_at(at, step)
-        at, step = at + step, min(2 * step, _STEP_BYTES)
+def _shown(
+    source: ByteSource, name: ArchiveName, found: RowFormat, head: ObjectHead, rows: RestoreOptions
+) -> bytes | None:
+    """The row that shows whether rows are envelopes; None where options say it, or no row is JSON at all."""
+    is_told = rows.envelope is not Enveloped.AUTO
+    if is_told and (name.layout is not LayoutName.CONFLUENT or rows.envelope is Enveloped.NO):
+        return None
+    try:
+        return _first(name, found, head)
+    except Undecided:
+        if is_told:
+            return None
+        raise InvalidObject(
+            f"{source.name}: none of its first rows shows whether rows are envelopes: they are no JSON, "
+            f"larger than {head.row_bytes} bytes, or {{}}. Set {_SAYS_SO[name.layout]}, and replay it."
+            f"{_looks(head) if found is RowFormat.JSONL else ''}",
+            reason="envelope_undecided",
+        ) from None
+
+
+def _looks(head: ObjectHead) -> str:
+    content = recognise(head.text)
+    if content is None or content.is_read_by(InputFormat.JSONL):
+        return ""
+    return f" It looks like {content.words}: {content.remedy}."
+
+
+def _first(name: ArchiveName, found: RowFormat, head: ObjectHead) -> bytes | None:
+    """The row of JSON that shows what all of them are, None for others. Raises Undecided."""
+    if found not in _JSON or name.kind is not ObjectKind.VALUES or name.layout not in _SAYS_SO:
+        return None
+    rows = head.elements() if found is RowFormat.JSON else head.lines()
+    return deciding_row(rows, is_empty_certain=name.layout not in _UNDECIDED)
 
 
 _JSON: Final = frozenset({RowFormat.JSON, RowFormat.JSONL})
@@ -344,7 +373,8 @@ def _json_reader(name: ArchiveName, options: RestoreOptions, first: bytes | None
         case LayoutName.QUIX:
             return JsonRows(options)
         case LayoutName.CONFLUENT:
-            if headrace_rows.is_of_place(options, first, place):
+            is_told = first is None and options.envelope is Enveloped.YES
+            if is_told or headrace_rows.is_of_place(options, first, place):
                 return headrace_rows.EnvelopeRows(place, options.value)
             return BareRows(options)
 
@@ -401,41 +431,3 @@ def _value_reader(
             if options.envelope is not Enveloped.NO and is_placed(shape) and is_written(shape):
                 return headrace_rows.ArrowEnvelopeRows(to_json, place)
             return BareArrowRows(options, to_json)
-
-
-# -- Which members the rows of an object have, as far as its beginning shows: what `exactness` goes by -------
-
-
-def row_members(archive: ObjectRestore, head: bytes, shape: RowShape | None = None) -> frozenset[str] | None:
-    """The members of the envelope, None where rows are values and nothing else.
-
-    `head` is the plain beginning of the object; `shape` is that of Parquet. Of JSON all rows of the head
-    count: a row may leave out what it has none of.
-    """
-    row_format, options = archive.row_format, archive.options
-    if row_format in _ARROW:
-        if row_format is RowFormat.AVRO:
-            shape = avro_shape(head)
-        shape = shape or RowShape()
-        return None if isinstance(archive.arrow(_no_json, shape), BareArrowRows) else shape.members
-    rows = _rows(head, row_format)
-    reader = text_reader(archive.name, row_format, options, rows[0] if rows else None)
-    if isinstance(reader, BareRows | PlainRows):
-        return None
-    if row_format is RowFormat.LINES:
-        return frozenset(options.csv_fields)
-    return frozenset().union(*(members_of(row) or () for row in rows))
-
-
-def _no_json(_array: Any) -> Any:
-    raise AssertionError("no row is read")
-
-
-def _rows(head: bytes, row_format: RowFormat) -> list[bytes]:
-    """The rows of the head; the last one may be cut off, and counts only where it is the only one."""
-    if row_format is RowFormat.JSON:
-        head = head.removeprefix(b"[\n")
-    lines = [line.removesuffix(b",") if row_format is RowFormat.JSON else line for line in head.split(b"\n")]
-    found = [line for line in lines[:-1] if line.strip() not in {b"", b"]"}]
-    first = first_row(head)
-    return found or ([] if first is None else [first])

@@ -3,7 +3,8 @@
 import base64
 import binascii
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -151,6 +152,9 @@ _AVRO: Final = b"Obj\x01"
 _PARQUET: Final = b"PAR1"
 # How Aiven's json begins; a value that begins so is not written by jsonl or csv.
 _ARRAY_BEGIN: Final = b"[\n"
+# So begins a row of jsonl that may be cut short.
+_OBJECT_BEGIN: Final = b'{"'
+_BLANKS: Final = b" \t\r\n"
 
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -211,11 +215,13 @@ _BYTES: Final = frozenset({RowFormat.WHOLE, RowFormat.SEPARATED})
 _PLAIN: Final = RestoreOptions()
 
 
-def row_format(name: ArchiveName, head: bytes, options: RestoreOptions = _PLAIN) -> RowFormat | None:
+def row_format(
+    name: ArchiveName, head: bytes, options: RestoreOptions = _PLAIN, lines: Iterable[bytes] | None = None
+) -> RowFormat | None:
     """The format of the object with this name whose decompressed content begins with `head`.
 
-    `head` should hold the first row; less is taken as it is. What the content shows goes before the name,
-    unless that says that values are stored byte for byte.
+    `lines` are its lines, those of the head where they are not given; they are looked at until one decides.
+    What the content shows goes before the name, unless that says that values are stored byte for byte.
     None where both jsonl and csv would begin so: `input.format` has to say which.
     """
     if not _holds_stored_values(name):
@@ -224,9 +230,14 @@ def row_format(name: ArchiveName, head: bytes, options: RestoreOptions = _PLAIN)
         if head.startswith(_PARQUET):
             return RowFormat.PARQUET
     if name.layout is LayoutName.AIVEN:
-        return _aiven(head, options)
+        return _aiven(head, options, head.removeprefix(_BOM).split(b"\n") if lines is None else lines)
     named = named_format(name)
-    return RowFormat.JSON if named is RowFormat.JSONL and head.startswith(_ARRAY_BEGIN) else named
+    return RowFormat.JSON if named is RowFormat.JSONL and inked(head).startswith(_ARRAY_BEGIN) else named
+
+
+def inked(head: bytes) -> bytes:
+    """The head without a byte order mark and blanks before its first row."""
+    return head.removeprefix(_BOM).lstrip(_BLANKS)
 
 
 def named_format(name: ArchiveName) -> RowFormat | None:
@@ -270,22 +281,56 @@ def _labels(name: ArchiveName) -> list[str]:
     return [label for label in name.extension.split(".") if label]
 
 
-def _aiven(head: bytes, options: RestoreOptions) -> RowFormat | None:
-    """Names of this sink say nothing of the format; csv is what is no JSON."""
+def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowFormat | None:
+    """Names of this sink say nothing of the format: the first line decides that is good in one of them."""
     is_plain = options.csv_encoding is CsvEncoding.NONE and "value" in options.csv_fields
-    if head.startswith(_ARRAY_BEGIN):
-        return None if is_plain else RowFormat.JSON
-    first = first_row(head)
-    if not first:
-        return RowFormat.LINES
+    if is_plain and head.removeprefix(_BOM).startswith(_ARRAY_BEGIN):
+        return None
+    if not is_plain and inked(head).startswith(_ARRAY_BEGIN):
+        return RowFormat.JSON
+    for line in lines:
+        text = line.strip(_BLANKS)
+        if is_whole_json(text):
+            if is_plain:
+                # An option of csv, whose values may be JSON; a configuration of jsonl may still have it.
+                return None if _may_be_jsonl(text, options) else RowFormat.LINES
+            # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
+            return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
+        if text and (_is_plain_csv(text, options) if is_plain else _is_csv(text)):
+            return RowFormat.LINES
+    return RowFormat.LINES
+
+
+def _with_blanks(head: bytes) -> RowFormat | None:
+    return RowFormat.LINES if head.removeprefix(_BOM).startswith(b"\n") else None
+
+
+# What fields of csv are written in, and what is between them.
+_CSV: Final = re.compile(rb"[A-Za-z0-9+/=,:;-]*")
+
+
+def _is_csv(text: bytes) -> bool:
+    """True for fields of base64 and numbers; JSON that is cut short or broken has other signs."""
+    return _CSV.fullmatch(text) is not None and (b"," in text or b":" in text or _is_base64(text))
+
+
+def _is_plain_csv(text: bytes, options: RestoreOptions) -> bool:
+    """True for what is no row of jsonl, cut short or broken: a value may be any text, and may be JSON."""
+    if not text.startswith(_OBJECT_BEGIN):
+        return True
+    value, *others = text.rsplit(b",", len(options.csv_fields) - 1)
+    is_first = options.csv_fields[0] == "value" and len(others) == len(options.csv_fields) - 1
+    return is_first and is_whole_json(value) and all(map(_CSV.fullmatch, others))
+
+
+def is_whole_json(text: bytes) -> bool:
+    """True for one JSON value, as rows are checked: what is none is a bad row and shows nothing."""
     try:
-        _ANYTHING.decode(first)
+        text.decode()
+        _ANYTHING.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return RowFormat.LINES
-    if is_plain:
-        # An option of csv, whose values may be JSON; a configuration of jsonl may still have it.
-        return None if _may_be_jsonl(first, options) else RowFormat.LINES
-    return None if _is_base64(first) else RowFormat.JSONL  # 1234 and true are both
+        return False
+    return True
 
 
 def _may_be_jsonl(first: bytes, options: RestoreOptions) -> bool:
@@ -303,8 +348,8 @@ def _is_base64(text: bytes) -> bool:
 
 
 def first_row(head: bytes) -> bytes | None:
-    """The first line of the content, None where there is nothing."""
-    return head.partition(b"\n")[0] if head else None
+    """The first line that is not blank, as far as the head has it; None where there is nothing."""
+    return inked(head).partition(b"\n")[0] if head else None
 
 
 def members_of(row: bytes | msgspec.Raw) -> frozenset[str] | None:
@@ -364,8 +409,16 @@ def _avro_schema(head: bytes) -> dict[str, object] | None:
     return schema if isinstance(schema, dict) else None
 
 
+def has_schema(head: bytes) -> bool:
+    """Whether all of an Avro container's schema is there; what else begins so has none."""
+    return not head.startswith(_AVRO) or _avro_schema_text(head) is not None
+
+
 def _avro_schema_text(head: bytes) -> bytes | None:
-    """The schema as it is in the header, whose length is before it: found by the name of its entry."""
+    """The schema as it is in the header, whose length is before it: found by the name of its entry.
+
+    None where not all of it is there.
+    """
     at = head.find(b"avro.schema")
     if not head.startswith(_AVRO) or at < 0:
         return None
@@ -376,4 +429,5 @@ def _avro_schema_text(head: bytes) -> bytes | None:
         at, shift = at + 1, shift + 7
         if octet < 0x80:  # noqa: PLR2004  # the last octet of a number
             break
-    return head[at : at + size // 2]
+    text = head[at : at + size // 2]
+    return text if size and len(text) == size // 2 else None

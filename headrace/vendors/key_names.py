@@ -167,7 +167,7 @@ def layout_of_content(head: bytes) -> LayoutName | None:
     """
     if (record := content.avro_name(head)) is not None:
         return _by_shape(content.avro_shape(head) or RowShape(), record)
-    first = content.first_row(head.removeprefix(b"[\n"))
+    first = content.first_row(content.inked(head).removeprefix(b"[\n"))
     shape = None if first is None else content.json_shape(first.removesuffix(b","))
     return None if shape is None else _by_shape(shape, "")
 

@@ -108,7 +108,8 @@ ENVELOPED = option(
     "auto",
     Group.RESTORE,
     "Whether rows of Aiven, Lenses and Headrace carry key and more next to the value. `auto`: by the members "
-    "of the object's first row; say `no` where a value may look like an envelope. A row of Lenses or "
+    "of the object's first row that is JSON (10,000 rows, and 64 MiB or more, are looked at); say "
+    "`no` where a value may look like an envelope. A row of Lenses or "
     "Headrace with members of an envelope but none that tells (Lenses: metadata of topic, partition "
     "and offset, marks of bytes; Headrace: topic, partition and offset together, `key_base64`, "
     "`value_base64` or `timestamp_type`, in Avro the name `headrace.Record`) is not guessed: the object is "

@@ -105,7 +105,9 @@ def is_of_place(options: RestoreOptions, first: bytes | None, place: OwnPlace) -
     row = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
     if any(bytes(row[name]) == _NULL for name in PLACE):
         return False
-    return not EnvelopeRows(place)(column_of([first])).faults
+    # The place alone: a row of it is bad for itself where something else in it is.
+    told = msgspec.json.encode({name: row[name] for name in PLACE})
+    return not EnvelopeRows(place)(column_of([told])).faults
 
 
 def begins_at_place(rows: Any, place: OwnPlace) -> bool:

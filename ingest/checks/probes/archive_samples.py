@@ -13,7 +13,7 @@ from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars
 from headrace.options.settings import S3Settings
 from headrace.vendors.exactness import ContentFacts, exactness, exactness_of_options, worst
-from headrace.vendors.key_names import ArchiveNames, layout_of_content, name_in
+from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from listeners.discovery_events import translated_errors
 
@@ -86,7 +86,7 @@ class ArchiveSampler:
         source = RangedObject(self._client, self._s3, wanted)
         shown = None
         try:
-            shown = layout_of_content(self._decoder.head(source, wanted.id.key, self._options))
+            shown = self._decoder.layout(source, wanted.id.key, self._options)
             name, facts = self._decoder.facts(source, key=wanted.id.key, options=self._options)
         except HeadraceError as error:
             return ArchiveSample(
