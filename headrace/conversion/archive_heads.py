@@ -5,6 +5,7 @@ little as can be on what may be set meanwhile.
 """
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from headrace.model.objects import ByteSource
 
 _HEAD_BYTES: Final = 64 * 1024
 _BINARY: Final = (b"Obj\x01", b"PAR1")
+_INK: Final = re.compile(rb"[^ \t\r\n]")
 # Rows up to this size are looked at whatever record.max.bytes is: few change what is decided with it.
 _ROW_BYTES: Final = 1024 * 1024
 # So much is looked at (or so many of the largest rows), and so many rows; then others may follow.
@@ -55,12 +57,14 @@ class ObjectHead:
         self.row_bytes: Final = max(row_max_bytes, _ROW_BYTES)
         self._source = source
         self._codec = stored_codec(source) if sniffed and source.size else None
+        # Whether the text is all of the object.
+        self._is_whole = False
         self.text: Final = self._beginning()
 
     def lines(self) -> Iterator[bytes]:
         """The lines that are not empty, the first one perhaps twice. Raises Undecided where others follow."""
         first, end, _ = self.text.removeprefix(BOM).partition(b"\n")
-        if end and len(first) <= self.row_bytes:
+        if (end or self._is_whole) and len(first) <= self.row_bytes:
             # Nearly always enough.
             yield first
         with contextlib.suppress(ObjectCorrupt):
@@ -102,13 +106,15 @@ class ObjectHead:
                 count += 1
 
     def _beginning(self) -> bytes:
-        head = b""
+        head, row = bytearray(), _RowSearch()
         with contextlib.suppress(ObjectCorrupt):
             for chunk in self._chunks():
                 head += chunk
-                if _has_row(head) or len(head) > self.row_bytes:
+                if row.is_in(head) or len(head) > self.row_bytes:
                     break
-        return head
+            else:
+                self._is_whole = True
+        return bytes(head)
 
     def _window(self) -> Iterator[bytes]:
         """The plain bytes, of which so many are looked at."""
@@ -130,12 +136,25 @@ class ObjectHead:
             at, size = at + size, min(2 * size, _ROW_BYTES)
 
 
-def _has_row(head: bytes) -> bool:
-    """Whether the first row is in it, or what binary formats say of rows before them."""
-    if head.startswith(_BINARY):
-        return has_schema(head)
-    # An array's first row is its second line.
-    return b"\n" in inked(head)[2:]
+class _RowSearch:
+    """Whether the first row is in a head that grows, or what binary formats say of rows before them.
+
+    Bytes are looked at once: many may be blank.
+    """
+
+    def __init__(self) -> None:
+        self._looked = 0
+        self._begin: int | None = None
+
+    def is_in(self, head: bytearray) -> bool:
+        if head.startswith(_BINARY):
+            return has_schema(bytes(head))
+        at, self._looked = self._looked, len(head)
+        if self._begin is None:
+            ink = _INK.search(head, at or len(BOM) * head.startswith(BOM))
+            self._begin = None if ink is None else ink.start()
+        # An array's first row is its second line.
+        return self._begin is not None and head.find(b"\n", max(at, self._begin + 2)) >= 0
 
 
 def deciding_row(rows: Iterable[bytes], *, is_empty_certain: bool) -> bytes | None:

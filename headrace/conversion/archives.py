@@ -16,6 +16,7 @@ from headrace.formats.content_kind import (
     RowFormat,
     RowShape,
     avro_shape,
+    has_plain_values,
     is_sniffed,
     json_shape,
     named_format,
@@ -87,7 +88,6 @@ _UNDECIDED: Final[dict[LayoutName, tuple[Callable[[RowShape], bool], str]]] = {
 # What says whether rows are envelopes. Quix's are nothing else.
 _SAYS_SO: Final = {
     LayoutName.AIVEN: "format.output.envelope to true or false, as the sink had it",
-    LayoutName.CONFLUENT: "restore.envelope to yes (rows of Headrace's own sink) or to no (values)",
     LayoutName.HEADRACE: "restore.envelope to yes (the sink's output.envelope was true) or to no (false)",
     LayoutName.LENSES: "store.envelope to true or false, as the sink had it",
 }
@@ -296,6 +296,8 @@ def _guessed(
     try:
         return row_format(name, head.text, rows, head.lines())
     except Undecided:
+        if has_plain_values(rows):
+            return RowFormat.LINES
         raise InvalidObject(
             f"{source.name}: none of its first rows shows whether they are lines of JSON or of csv: they are "
             f"neither, or larger than {head.row_bytes} bytes. Set input.format to jsonl or to csv, whichever "
@@ -314,7 +316,8 @@ def _shown(
     try:
         return _first(name, found, head)
     except Undecided:
-        if is_told:
+        # Confluent's rows are values, where none shows that it is one of ours.
+        if is_told or name.layout is LayoutName.CONFLUENT:
             return None
         raise InvalidObject(
             f"{source.name}: none of its first rows shows whether rows are envelopes: they are no JSON, "
@@ -333,7 +336,7 @@ def _looks(head: ObjectHead) -> str:
 
 def _first(name: ArchiveName, found: RowFormat, head: ObjectHead) -> bytes | None:
     """The row of JSON that shows what all of them are, None for others. Raises Undecided."""
-    if found not in _JSON or name.kind is not ObjectKind.VALUES or name.layout not in _SAYS_SO:
+    if found not in _JSON or name.kind is not ObjectKind.VALUES or name.layout is LayoutName.QUIX:
         return None
     rows = head.elements() if found is RowFormat.JSON else head.lines()
     return deciding_row(rows, is_empty_certain=name.layout not in _UNDECIDED)

@@ -154,6 +154,8 @@ _PARQUET: Final = b"PAR1"
 _ARRAY_BEGIN: Final = b"[\n"
 # So begins a row of jsonl that may be cut short.
 _OBJECT_BEGIN: Final = b'{"'
+# So does JSON that is broken, and no csv of base64, of numbers, or of most texts.
+_JSON_BEGINS: Final = (b"{", b"[", b'"')
 _BLANKS: Final = b" \t\r\n"
 
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
@@ -281,9 +283,14 @@ def _labels(name: ArchiveName) -> list[str]:
     return [label for label in name.extension.split(".") if label]
 
 
+def has_plain_values(options: RestoreOptions) -> bool:
+    """Whether options say that Aiven's rows are csv with values as they are."""
+    return options.csv_encoding is CsvEncoding.NONE and "value" in options.csv_fields
+
+
 def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowFormat | None:
     """Names of this sink say nothing of the format: the first line decides that is good in one of them."""
-    is_plain = options.csv_encoding is CsvEncoding.NONE and "value" in options.csv_fields
+    is_plain = has_plain_values(options)
     if is_plain and head.removeprefix(_BOM).startswith(_ARRAY_BEGIN):
         return None
     if not is_plain and inked(head).startswith(_ARRAY_BEGIN):
@@ -296,7 +303,7 @@ def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowF
                 return None if _may_be_jsonl(text, options) else RowFormat.LINES
             # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
             return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
-        if text and (_is_plain_csv(text, options) if is_plain else _is_csv(text)):
+        if text and (_is_plain_csv(text, options) if is_plain else not text.startswith(_JSON_BEGINS)):
             return RowFormat.LINES
     return RowFormat.LINES
 
@@ -307,11 +314,6 @@ def _with_blanks(head: bytes) -> RowFormat | None:
 
 # What fields of csv are written in, and what is between them.
 _CSV: Final = re.compile(rb"[A-Za-z0-9+/=,:;-]*")
-
-
-def _is_csv(text: bytes) -> bool:
-    """True for fields of base64 and numbers; JSON that is cut short or broken has other signs."""
-    return _CSV.fullmatch(text) is not None and (b"," in text or b":" in text or _is_base64(text))
 
 
 def _is_plain_csv(text: bytes, options: RestoreOptions) -> bool:
