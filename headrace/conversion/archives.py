@@ -16,7 +16,6 @@ from headrace.formats.content_kind import (
     RowFormat,
     RowShape,
     avro_shape,
-    has_plain_values,
     is_sniffed,
     json_shape,
     named_format,
@@ -296,8 +295,6 @@ def _guessed(
     try:
         return row_format(name, head.text, rows, head.lines())
     except Undecided:
-        if has_plain_values(rows):
-            return RowFormat.LINES
         raise InvalidObject(
             f"{source.name}: none of its first rows shows whether they are lines of JSON or of csv: they are "
             f"neither, or larger than {head.row_bytes} bytes. Set input.format to jsonl or to csv, whichever "

@@ -3,7 +3,6 @@
 import base64
 import binascii
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -152,9 +151,7 @@ _AVRO: Final = b"Obj\x01"
 _PARQUET: Final = b"PAR1"
 # How Aiven's json begins; a value that begins so is not written by jsonl or csv.
 _ARRAY_BEGIN: Final = b"[\n"
-# So begins a row of jsonl that may be cut short.
-_OBJECT_BEGIN: Final = b'{"'
-# So does JSON that is broken, and no csv of base64, of numbers, or of most texts.
+# So begins JSON that may be broken, and no csv of base64, of numbers, or of most texts.
 _JSON_BEGINS: Final = (b"{", b"[", b'"')
 _BLANKS: Final = b" \t\r\n"
 
@@ -283,54 +280,48 @@ def _labels(name: ArchiveName) -> list[str]:
     return [label for label in name.extension.split(".") if label]
 
 
-def has_plain_values(options: RestoreOptions) -> bool:
-    """Whether options say that Aiven's rows are csv with values as they are."""
-    return options.csv_encoding is CsvEncoding.NONE and "value" in options.csv_fields
-
-
 def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowFormat | None:
     """Names of this sink say nothing of the format: the first line decides that is good in one of them."""
-    is_plain = has_plain_values(options)
-    if is_plain and head.removeprefix(_BOM).startswith(_ARRAY_BEGIN):
-        return None
-    if not is_plain and inked(head).startswith(_ARRAY_BEGIN):
+    if options.csv_encoding is CsvEncoding.NONE and "value" in options.csv_fields:
+        return _with_plain_values(head.removeprefix(_BOM), options)
+    if inked(head).startswith(_ARRAY_BEGIN):
         return RowFormat.JSON
     for line in lines:
         text = line.strip(_BLANKS)
         if is_whole_json(text):
-            if is_plain:
-                # An option of csv, whose values may be JSON; a configuration of jsonl may still have it.
-                return None if _may_be_jsonl(text, options) else RowFormat.LINES
             # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
             return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
-        if text and (_is_plain_csv(text, options) if is_plain else not text.startswith(_JSON_BEGINS)):
+        if text and not text.startswith(_JSON_BEGINS):
             return RowFormat.LINES
-    return RowFormat.LINES
+    # No row of either is good: bad JSON stays that, and gives no null.
+    return RowFormat.JSONL if inked(head).startswith(_JSON_BEGINS) else RowFormat.LINES
+
+
+def _with_plain_values(head: bytes, options: RestoreOptions) -> RowFormat | None:
+    """An option of csv, whose values may be JSON; a configuration of jsonl may still have it."""
+    if head.startswith(_ARRAY_BEGIN):
+        return None
+    first = head.partition(b"\n")[0]
+    return None if _parses(first) and _may_be_jsonl(first, options) else RowFormat.LINES
 
 
 def _with_blanks(head: bytes) -> RowFormat | None:
     return RowFormat.LINES if head.removeprefix(_BOM).startswith(b"\n") else None
 
 
-# What fields of csv are written in, and what is between them.
-_CSV: Final = re.compile(rb"[A-Za-z0-9+/=,:;-]*")
-
-
-def _is_plain_csv(text: bytes, options: RestoreOptions) -> bool:
-    """True for what is no row of jsonl, cut short or broken: a value may be any text, and may be JSON."""
-    if not text.startswith(_OBJECT_BEGIN):
-        return True
-    value, *others = text.rsplit(b",", len(options.csv_fields) - 1)
-    is_first = options.csv_fields[0] == "value" and len(others) == len(options.csv_fields) - 1
-    return is_first and is_whole_json(value) and all(map(_CSV.fullmatch, others))
-
-
 def is_whole_json(text: bytes) -> bool:
     """True for one JSON value, as rows are checked: what is none is a bad row and shows nothing."""
     try:
         text.decode()
+    except UnicodeDecodeError:
+        return False
+    return _parses(text)
+
+
+def _parses(text: bytes) -> bool:
+    try:
         _ANYTHING.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True
 

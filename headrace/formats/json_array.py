@@ -32,6 +32,7 @@ _BLANKS_AT_ONCE: Final = 64
 _AT_ONCE: Final = 4096
 _SLACK_BYTES: Final = 64
 _BLANKS_BYTES: Final = 1024 * 1024
+_SCANNED_BYTES: Final = 1024 * 1024
 _END: Final = ord("]")
 
 
@@ -304,8 +305,10 @@ def _refusal(name: str, path: tuple[str, ...] | None, error: ArrayError) -> str:
 
 def first_element(head: bytes) -> bytes | None:
     """The first element of the array that begins so, None where there is none, or not all of it."""
+    # What is noted of marks is a multiple of what is scanned at once.
+    chunks = (head[at : at + _SCANNED_BYTES] for at in range(0, len(head), _SCANNED_BYTES))
     try:
-        block = next(elements_of_array(opened(iter([head])), len(head)), None)
+        block = next(elements_of_array(opened(chunks), len(head)), None)
     except (ArrayError, EOFError):
         return None
     if not isinstance(block, ElementBlock):

@@ -142,6 +142,8 @@ class _ObjectCutter:
         self._begin = offset  # of the next row, or of blanks before it
         self._options = options
         self._reach = max(2 * options.row_max_bytes, _LEAST_REACH)
+        # Within which a row is looked for that ends a bad one: each place costs as much as it holds.
+        self._tried = max(2 * options.format.record_max_bytes, _LEAST_REACH)
         self._buffer = b""
         self._at = 0  # where in the buffer what is still held begins
         self._dropped = 0  # bytes of a row above the limit that are not held any more
@@ -233,7 +235,8 @@ class _ObjectCutter:
             return
         window = min(held, self._reach)
         is_row = self._buffer.startswith((b"{", b"["), self._at)
-        end = _next_row(self._buffer, self._at, self._at + window, closed, is_row=is_row) or closed
+        stop = self._at + min(window, self._tried)
+        end = _next_row(self._buffer, self._at, stop, closed, is_row=is_row) or closed
         if end is None and not is_row and window < self._reach:
             end = window
         if end is not None:

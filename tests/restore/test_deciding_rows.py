@@ -269,6 +269,23 @@ def test_a_broken_row_of_json_makes_no_csv(row: bytes) -> None:
     assert len(_reasons(found)) == 1
 
 
+@pytest.mark.parametrize("first", ["large", "a lone surrogate", "not UTF-8", "cut short"])
+def test_bad_rows_of_json_alone_make_no_null(first: str) -> None:
+    """As csv the line feed at the end is a row, that of a null without a key."""
+    assert len(_FIRST[first]) - 1 == _FIRST[first].index(b"\n")
+    found = _decoded(_AIVEN, _FIRST[first] * 3)
+    assert not _pairs(found)
+    assert len(_reasons(found)) == 3
+
+
+@pytest.mark.parametrize("first", [b"\n", b"  \n", b'{"broken\n', b"a text\n"])
+def test_a_first_row_that_is_no_json_is_of_csv_with_plain_values(first: bytes) -> None:
+    """Nulls and texts, whatever the values after them look like."""
+    found = _decoded(_AIVEN, first + b'{"value":1}\n{"value":2}', _PLAIN)
+    null_or_text = first.removesuffix(b"\n") or None
+    assert [value for _, value in _pairs(found)] == [null_or_text, b'{"value":1}', b'{"value":2}']
+
+
 def test_where_no_row_shows_csv_or_json_the_format_is_undecided() -> None:
     """Where options say that values of csv are as they are, rows that are no JSON are csv."""
     for content in (b'{"key\n' * 20_000, _LARGEST):

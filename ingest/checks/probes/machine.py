@@ -23,6 +23,7 @@ import msgspec
 from headrace.options import Settings
 from headrace.options.settings import SparkSettings
 from headrace.options.value_types import HostPort
+from headrace.process.threads import start_thread
 from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts
 from ingest.http.snapshot import NO_CONNECTOR
 
@@ -119,19 +120,19 @@ def _ask(listen: HostPort | None, seconds: float, path: str = "/status") -> dict
 @contextmanager
 def _deadline(connected: Any, seconds: float, late: threading.Event) -> Iterator[None]:
     """Shut the socket down after `seconds`, which ends what waits for it: its own limit is for a receive."""
+    is_over = threading.Event()
 
     def end() -> None:
-        late.set()
-        with suppress(OSError):
-            connected.shutdown(socket.SHUT_RDWR)
+        if not is_over.wait(seconds):
+            late.set()
+            with suppress(OSError):
+                connected.shutdown(socket.SHUT_RDWR)
 
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+    start_thread(end, name="answer-deadline")
     try:
         yield
     finally:
-        timer.cancel()
+        is_over.set()
 
 
 def _shape_of(body: bytes, listen: HostPort) -> dict[str, Any] | NoAnswer:
