@@ -13,7 +13,7 @@ import msgspec
 from headrace.formats.avro_schema import Node, SchemaError, parse_schema
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.choices import Compression, InputFormat
-from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, RestoreOptions
+from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, Form, RestoreOptions
 
 # So many lines are looked at, and as many of them have to agree.
 _LINES: Final = 20
@@ -151,7 +151,8 @@ _AVRO: Final = b"Obj\x01"
 _PARQUET: Final = b"PAR1"
 # How Aiven's json begins; a value that begins so is not written by jsonl or csv.
 _ARRAY_BEGIN: Final = b"[\n"
-# So begins JSON that may be broken, and no csv of base64, of numbers, or of most texts.
+# So begins JSON that may be broken, and no csv of base64 or of numbers.
+_OBJECT_BEGIN: Final = b'{"'
 _JSON_BEGINS: Final = (b"{", b"[", b'"')
 _BLANKS: Final = b" \t\r\n"
 
@@ -286,15 +287,17 @@ def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowF
         return _with_plain_values(head.removeprefix(_BOM), options)
     if inked(head).startswith(_ARRAY_BEGIN):
         return RowFormat.JSON
+    # Texts that nothing encodes may begin as broken JSON does, but for an envelope's.
+    broken = _OBJECT_BEGIN if options.value is Form.STRING else _JSON_BEGINS
     for line in lines:
         text = line.strip(_BLANKS)
         if is_whole_json(text):
             # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
             return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
-        if text and not text.startswith(_JSON_BEGINS):
+        if text and not text.startswith(broken):
             return RowFormat.LINES
     # No row of either is good: bad JSON stays that, and gives no null.
-    return RowFormat.JSONL if inked(head).startswith(_JSON_BEGINS) else RowFormat.LINES
+    return RowFormat.JSONL if inked(head).startswith(broken) else RowFormat.LINES
 
 
 def _with_plain_values(head: bytes, options: RestoreOptions) -> RowFormat | None:

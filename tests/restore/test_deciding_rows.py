@@ -245,6 +245,11 @@ _CSV: Final = {
         {"restore.value": "string"},
         [b"hello world!", b'{"a":1}', b"bye now"],
     ),
+    "lines of a log": (
+        b"[2026-01-01] started\n" * 20_000 + b'"quoted" by nobody',
+        {"restore.value": "string"},
+        [b"[2026-01-01] started"] * 20_000 + [b'"quoted" by nobody'],
+    ),
     "plain JSON before keys": (
         b'{"id":1},aw==\n' * 20_000 + b'{"id":1},',
         {**_PLAIN, "format.output.fields": "value,key"},
