@@ -202,7 +202,8 @@ class UntilArchived:
     def _has_read_all(self) -> bool:
         """Whether every partition is read to its end, or was archived to it before.
 
-        One that waits for an operator is not, wherever its log ends: it may have been cut off.
+        One that waits for an operator is not, wherever its log ends: it may have been cut off. Nor is one
+        that is archived beyond its end: its start will find that out.
         Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
         One that a broker does not know for the moment is waited for.
         """
@@ -211,7 +212,7 @@ class UntilArchived:
             or (
                 one.condition not in _OPERATORS
                 and one.end is not None
-                and max(one.position or 0, one.offset or 0) >= one.end
+                and (one.offset or 0) <= one.end <= max(one.position or 0, one.offset or 0)
             )
             for one in self._archive.partitions()
         )

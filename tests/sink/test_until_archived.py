@@ -223,3 +223,14 @@ def test_what_is_read_again_for_a_lost_slot_is_progress_once() -> None:
     for archive.position in (None, 30, 60, None, 0, 20, 59, None, 20, 59, 60, 61):
         counted.append(until.read_so_far())
     assert counted == [0, 30, 60, 60, 60, 80, 119, 119, 119, 119, 119, 120]
+
+
+def test_a_log_that_ends_below_what_is_archived_is_not_read() -> None:
+    """It was cut off: while an object waits no slot has it, so nothing has been refused yet."""
+    archive = Archive(offset=101, condition=PartitionCondition.WAITING, is_idle=True)
+    until = UntilArchived(archive, closes_on_stop=True)
+    until.surveyed(())
+    for now in (0.0, 1.0, 2.0, 3.0):
+        until.advance(now)
+    assert archive.asked == []
+    assert not until.is_over
