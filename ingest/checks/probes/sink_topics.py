@@ -65,17 +65,7 @@ def topics_facts(settings: Settings) -> TopicsFacts | Refused:
         return Refused(Cause.DENIED if isinstance(error, AccessDenied) else Cause.UNREACHED, str(error))
     return TopicsFacts(
         missing=found.missing,
-        partitions=[
-            ReadFacts(
-                topic=partition.topic,
-                partition=partition.partition,
-                begin=partition.begin,
-                end=partition.end,
-                archived=partition.group_offset,
-                mark=partition.group_mark,
-            )
-            for partition in found.partitions
-        ],
+        partitions=[_read_facts(partition, partition.group_offset) for partition in found.partitions],
         members=found.members,
         retention_ms=_retention(settings, dict.fromkeys(partition.topic for partition in found.partitions)),
     )
@@ -125,18 +115,19 @@ def backlog_of(
 
 def read_facts(found: Survey, backlog: Iterable[Backlog]) -> list[ReadFacts]:
     """Where each partition would continue by its backlog, and who committed the group's offset."""
-    marks = {(partition.topic, partition.partition): partition.group_mark for partition in found.partitions}
-    return [
-        ReadFacts(
-            topic=one.topic,
-            partition=one.partition,
-            begin=one.begin,
-            end=one.end,
-            archived=one.archived,
-            mark=marks[one.topic, one.partition],
-        )
-        for one in backlog
-    ]
+    partitions = {(partition.topic, partition.partition): partition for partition in found.partitions}
+    return [_read_facts(partitions[one.topic, one.partition], one.archived) for one in backlog]
+
+
+def _read_facts(partition: SurveyedPartition, archived: int | None) -> ReadFacts:
+    return ReadFacts(
+        topic=partition.topic,
+        partition=partition.partition,
+        begin=partition.begin,
+        end=partition.end,
+        archived=archived,
+        mark=partition.group_mark,
+    )
 
 
 def _survey_of(settings: Settings) -> TopicSurvey:
