@@ -133,7 +133,8 @@ class Archive:
         found = {stem: {**sides.get(stem, {})} for stem in self._foreign if "" not in sides.get(stem, ())}
         for key, body in self._uploads.items():
             name = name_of(self._layout, key)
-            if name is not None and stem_of(key) in found:
+            # An attempt that was cut off may have left an upload of what another one has completed.
+            if name is not None and stem_of(key) in found and key not in self._objects:
                 found[stem_of(key)][name.side] = key
                 self._objects = {**self._objects, key: body}
         for kinds in found.values():
@@ -207,9 +208,10 @@ class Archive:
         own = [at for at, (place, _) in enumerate(self._nulls) if place[:2] == (name.topic, name.partition)]
         # Objects are not read in the order of their offsets, where a date is in their names.
         own.sort(key=lambda at: not name.may_have(self._nulls[at][0][2]))
-        free = (at for at in own if at not in self._placed and self._nulls[at][0] not in self._lettered)
-        chosen = next(free, None)
-        if self._repeats:
+        free = [at for at in own if at not in self._placed and self._nulls[at][0] not in self._lettered]
+        sure = (at for at in free if name.may_have(self._nulls[at][0][2]))
+        chosen = next(sure if self._repeats else iter(free), None)
+        if self._repeats and chosen is None:
             # It is archived again under the name that it had, each once in an object.
             end = (name.topic, name.partition, name.offset)
             again = (
@@ -219,7 +221,7 @@ class Archive:
                 and at not in self._here
                 and self._nulls[at][0] not in self._lettered
             )
-            chosen = next(again, chosen)
+            chosen = next(again, next(iter(free), None))
         if chosen is None:
             return None
         self._placed.add(chosen)
