@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final
 
+from tests.simulation import first_rows
 from tests.simulation.apart import around
 from tests.simulation.circumstances import Act, Circumstance, chosen_options
 from tests.simulation.layouts_generator import LAYOUTS
@@ -208,6 +209,7 @@ def archives_scenario(seed: int) -> Scenario:
     }
     if _needs_members(layout, written):
         written["value.converter"] = JSON
+    first = first_rows.drawn(seed, layout, written)
     sink = {"output.format": "jsonl", **valid_options(written, SINK | {"output.layout": layout}, {})}
     own = {name: one for name, one in chosen.items() if not name.startswith(OF_ARCHIVE)}
     known = {"restore.topic.map": f"{_written_topic(layout)}:{RESTORED}", **restore_options(sink)}
@@ -219,17 +221,22 @@ def archives_scenario(seed: int) -> Scenario:
         known["input.layout"] = "auto"
         known.pop("file.name.template", None)
     del own["input.layout"]
+    if first is not None:
+        known |= first_rows.OPTIONS
+        if known.get("restore.envelope") == "yes" and first_rows.shows_its_form(seed):
+            del known["restore.envelope"], known["input.format"]
     options = valid_options(own, FIXED | known, {})
     archive = {OF_ARCHIVE + name: one for name, one in sink.items() if name not in SINK}
     partitions = rng.choice((1, 1, 2))
     records = tuple(_records(rng, partitions, sink, about))
+    steps = first_rows.with_first(restore_steps(rng, about), first)
     return Scenario(
         seed=seed,
         direction="archives",
         options=options | archive,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=around("archives", seed, restore_steps(rng, about), denied=(RESTORED, ARCHIVED)),
+        steps=around("archives", seed, steps, denied=(RESTORED, ARCHIVED)),
     )
 
 

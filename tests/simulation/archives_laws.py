@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from tests.simulation.archives_generator import sink_part
 from tests.simulation.archives_run import difference_of, number_of, numbered
 from tests.simulation.broker import Record
+from tests.simulation.first_rows import is_first_row
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.layouts_rows import name_of
 from tests.simulation.restore_run import RestoreOutcome
@@ -28,7 +29,7 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
     seen: Counter[int] = Counter()
     meant = numbered(scenario)
     for partition, records in enumerate(outcome.restored):
-        for record in (one for one in records if not _is_nameless(one, scenario)):
+        for record in (one for one in records if not _is_of_none(one, scenario)):
             number = number_of(record)
             given = None if number is None else meant.get(number)
             if number is None or given is None:
@@ -48,6 +49,11 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
             yield Finding("once", f"record {number} is restored {count} times")
     if outcome.ending == "exit 0" and outcome.arrived:
         yield from _missing(scenario, outcome, seen)
+
+
+def _is_of_none(record: Record, scenario: Scenario) -> bool:
+    """Whether a restored record is none of the archive's, or shows not which."""
+    return _is_nameless(record, scenario) or is_first_row(record.value, scenario.options)
 
 
 def _is_nameless(record: Record, scenario: Scenario) -> bool:

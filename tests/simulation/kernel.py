@@ -284,7 +284,8 @@ class Kernel:
         loop = _get_loop()
         if loop is not None:
             _set_loop(None)
-        (self._main if following is None else following.greenlet).switch()
+        # A greenlet begins at the depth of the stack that starts it: from here, that of all before it.
+        (following.greenlet if following is not None and following.greenlet else self._main).switch()
         # Who has run since has left none.
         if loop is not None:
             _set_loop(loop)

@@ -476,6 +476,13 @@ MUTATIONS: Final = {
         "        side.skip(skip)\n",
         "        side.skip(0)\n",
     ),
+    "a row that decides": Mutation(
+        "archives",
+        "what rows are is decided by the first that is JSON, whatever is before it",
+        "headrace/conversion/archive_heads.py",
+        "        if is_whole_json(row):\n            if is_empty_certain",
+        "        if True:\n            if is_empty_certain",
+    ),
     "offsets order objects": Mutation(
         "archives",
         "objects of a partition come in the order of the offsets in their names",

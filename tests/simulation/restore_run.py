@@ -9,6 +9,7 @@ from typing import Any
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
+from tests.simulation.first_rows import put_first
 from tests.simulation.operations import Operations
 from tests.simulation.restore_generator import (
     ARCHIVE,
@@ -100,7 +101,7 @@ class RestoreCourse(Course):
         """See Course."""
         return {**super().acts(), **self._operations.acts(), "arrive": self._arrive, "mended": self._mend}
 
-    def _arrive(self, portion: int, of: int, order: str, late: float) -> None:
+    def _arrive(self, portion: int, of: int, order: str, late: float, head: str = "") -> None:
         made = self.made
         archive = made.bucket.objects[ARCHIVE]
         if not self._objects:
@@ -122,6 +123,7 @@ class RestoreCourse(Course):
         for key in self._objects[portion * size : (portion + 1) * size]:
             one = archive[key]
             body = _spoiled(one.body) if key == self._spoiled else one.body
+            body = put_first(head, body) if head else body
             stored = StoredObject(
                 body, one.etag, dict(one.metadata), made.bucket.now_ms(), tags=dict(one.tags)
             )
@@ -129,7 +131,7 @@ class RestoreCourse(Course):
             self._copied[key] = stored
             self.came.setdefault(key, made.kernel.now)
             self.told.setdefault(key, made.kernel.now + late)
-            made.queue.announce(INCOMING, key, etag=one.etag.strip('"'), size=len(one.body), after=late)
+            made.queue.announce(INCOMING, key, etag=one.etag.strip('"'), size=len(body), after=late)
         self._outcome.arrived = len(self._copied) == len(archive)
 
     def _mend(self) -> None:

@@ -47,6 +47,8 @@ _SETTLED_SECONDS: Final = 200.0
 _LOOK_SECONDS: Final = 0.5
 _GIVES_UP_SECONDS: Final = 20.0
 """So long after a session, in which others can take them, connectors of a worker that is cut off may wait."""
+_CHANGE_SECONDS: Final = 10.0
+"""In so long a connector has stopped and started, as its options are others."""
 _DONE_SECONDS: Final = 240.0
 _LINGER_SECONDS: Final = 3.0
 _QUIET_SECONDS: Final = 2.0
@@ -243,14 +245,25 @@ class _WorkerCourse(Course):
             if able != before:
                 # One that was cut off itself, say, joins its group and leads it first.
                 since = kernel.now
+        seconds, until = kernel.now - since, kernel.now + _CHANGE_SECONDS
+        while left := self._left_by(cut):
+            if kernel.now > until:
+                self.ended.failures.append(
+                    f"{left} of a worker that is cut off run nowhere for {seconds:.0f} s"
+                )
+                return
+            kernel.sleep(_LOOK_SECONDS)
+            if cut.is_over or not self._is_cut_alone(cut):
+                return
+
+    def _left_by(self, cut: WorkerInstance) -> list[str]:
+        """What it hosts and no other does, as far as one leads that knows of it."""
+        able = self._able_to_take(cut)
         leads = [one for one in able if one._topic.is_leading]
         taken = {name for one in able for name in one.hosted()}
         own = set() if cut.worker is None else {*cut.worker.hosted()}
         left = sorted(own - taken) if len(leads) == 1 else []
-        left = [name for name in left if name in leads[0]._records]
-        if left:
-            seconds = kernel.now - since
-            self.ended.failures.append(f"{left} of a worker that is cut off run nowhere for {seconds:.0f} s")
+        return [name for name in left if name in leads[0]._records]
 
     def _able_to_take(self, cut: WorkerInstance) -> list[Worker]:
         """The other workers that reach the brokers and stay; none while no worker of this version leads."""
