@@ -142,7 +142,7 @@ _TURNS: Final = 2
 
 
 class _Withheld(Exception):
-    """The action is not to take its object away: it was withdrawn, or they are closed."""
+    """The action is not to take its object away: it was withdrawn, or waits for a resume."""
 
 
 class PostActions:
@@ -181,7 +181,9 @@ class PostActions:
         self._later: dict[str, list[tuple[float, int, OwedAction]]] = {}
         self._order = itertools.count()
         self._has_left_out = False
+        self._is_paused = False
         self._is_closed = False
+        self._removals = 0
         for number in range(_THREADS):
             start_thread(self._run, name=f"post-action-{number}")
 
@@ -198,6 +200,23 @@ class PostActions:
             if wants:
                 self._has_left_out = False
             return wants
+
+    @property
+    def is_removing(self) -> bool:
+        """Whether a request that takes an object away is under way: a single one, which S3 soon answers."""
+        with self._turn:
+            return self._removals > 0
+
+    def pause(self) -> None:
+        """Begin none, and take no object away, until `resume`; all stays owed. Does not block."""
+        with self._turn:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Continue after `pause`. Does not block."""
+        with self._turn:
+            self._is_paused = False
+            self._turn.notify_all()
 
     def request(self, owed: OwedAction) -> None:
         """Have it done, unless it is asked for already. Does not block."""
@@ -240,7 +259,9 @@ class PostActions:
             try:
                 is_done = self._carried_out(self._calls_of(owed.id.bucket, calls), owed)
             except _Withheld:
-                continue
+                # Its turn comes after a resume; what was withdrawn has none.
+                with self._turn:
+                    self._ready.append(owed)
             except HeadraceError as error:
                 self._failed(owed, error)
             except BOTOCORES as error:
@@ -254,6 +275,9 @@ class PostActions:
         """What has its turn, waited for; None once they are closed."""
         with self._turn:
             while not self._is_closed:
+                if self._is_paused:
+                    self._turn.wait()
+                    continue
                 now = time.monotonic()
                 for waiting in self._later.values():
                     while waiting and waiting[0][0] <= now:
@@ -295,9 +319,14 @@ class PostActions:
     def _removing(self, owed: OwedAction) -> Iterator[None]:
         """Around a request that takes an object away, which is still to be: else _Withheld."""
         with self._turn:
-            if self._is_closed or self._owed.get(owed.id) is not owed:
+            if self._is_paused or self._is_closed or self._owed.get(owed.id) is not owed:
                 raise _Withheld
-        yield
+            self._removals += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._removals -= 1
 
     def _target_of(self, key: str) -> str:
         """Where a move puts it: what follows the prefix, or its last name, where the prefix is all of it."""

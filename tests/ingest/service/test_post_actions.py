@@ -218,6 +218,19 @@ def test_what_was_withdrawn_takes_no_object_away_though_it_is_under_way() -> Non
     assert store.done == [("b", "other")]
 
 
+def test_what_is_under_way_at_a_pause_is_done_after_the_resume() -> None:
+    """It takes nothing away before."""
+    with _under_way() as (actions, store):
+        actions.pause()
+        store.gate.set()
+        assert not _happens(lambda: store.done or actions.is_idle)
+
+        actions.resume()
+
+        until_sync(lambda: actions.is_idle, what="it is done after the resume")
+    assert store.done == [("b", "side"), ("b", "k")]
+
+
 def test_what_is_under_way_at_the_end_takes_nothing_away() -> None:
     """The next leader does it, unless it was told otherwise."""
     others = _threads()
@@ -225,6 +238,53 @@ def test_what_is_under_way_at_the_end_takes_nothing_away() -> None:
         actions.close()
     until_sync(lambda: not _threads() - others, what="they end")
     assert store.done == []
+
+
+def test_while_paused_nothing_is_begun_or_tried_again() -> None:
+    """A stopped connector deleted what was owed, a hundred thousand objects of it, and offsets found none."""
+    store = Store(refuses={"held"})
+    with acting(store, again=Backoff(first_ms=1, longest_ms=1)) as (actions, _):
+        actions.request(_owed("held", "k"))
+        until_sync(lambda: store.tried["held"] >= 3, what="it is tried again")
+        actions.pause()
+        until_sync(lambda: not actions.is_removing, what="none is under way")
+        tried = store.tried["held"]
+        for number in range(20):
+            actions.request(_owed("free", f"k{number}"))
+        # A due action of a millisecond would have been tried by then.
+        assert not _happens(lambda: store.tried["free"] or store.tried["held"] > tried)
+        assert not store.begun["k0"]
+        assert not actions.is_idle
+
+        store.refuses.clear()
+        actions.resume()
+        until_sync(lambda: actions.is_idle, what="all are done")
+    assert len(store.done) == 21
+
+
+def test_a_request_that_is_with_s3_is_told() -> None:
+    """It is not called back: offsets are not changed before it has its answer."""
+    store = Store()
+    store.request.clear()
+    with acting(store) as (actions, _):
+        actions.request(_owed("b", "k"))
+        until_sync(lambda: store.requests, what="it is sent")
+        actions.pause()
+        assert actions.is_removing
+        store.request.set()
+        until_sync(lambda: not actions.is_removing, what="its answer has come")
+        until_sync(lambda: actions.is_idle, what="it is done, though paused")
+
+
+def test_closed_while_paused_their_threads_end() -> None:
+    """As a paused service is asked to end."""
+    others = _threads()
+    with acting(Store()) as (actions, _):
+        actions.pause()
+        actions.request(_owed("b", "k"))
+    until_sync(lambda: not _threads() - others, what="they end")
+    actions.resume()
+    assert not actions.is_idle
 
 
 def _threads() -> set[threading.Thread]:
