@@ -1,7 +1,7 @@
 """What is done with an object that is in Kafka: only content that was read is deleted, moved or tagged."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from email.charset import Charset
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ _METADATA_MAX_BYTES: Final = 2048
 _UTF8: Final = Charset("utf-8")
 _COMPLETION: Final = "before-parameter-build.s3.CompleteMultipartUpload"
 
+Removing = Callable[[], AbstractContextManager[None]]
+"""Around each request that takes an object away; raises, of its own, where it is to stay."""
+
 
 class PostActionCalls:
     """Each call blocks, may be repeated, and is False where other content, or none, has the key by now.
@@ -66,15 +69,19 @@ class PostActionCalls:
         self._is_unconditional = is_unconditional
         self._copy_max_bytes = copy_max_bytes
 
-    def delete(self, key: str, etag: str) -> bool:
+    def delete(self, key: str, etag: str, removing: Removing = nullcontext) -> bool:
         """The object is gone; in a bucket with versions a marker hides it."""
         if self._current(key, etag) is None:
             return False
         condition = {} if self._is_unconditional else {"IfMatch": f'"{etag}"'}
+
+        def delete() -> None:
+            # Asked of each attempt: between two there may be minutes.
+            with removing():
+                self._client.delete_object(Bucket=self._bucket, Key=key, **condition)
+
         with self._unconditional_needed(key, "deleted", "deletes"):
-            return self._unless_refused(
-                lambda: self._client.delete_object(Bucket=self._bucket, Key=key, **condition), key=key
-            )
+            return self._unless_refused(delete, key=key)
         raise AssertionError("a refusal is raised")
 
     @contextmanager
@@ -91,7 +98,7 @@ class PostActionCalls:
                 "post.action.unconditional=true if no key is ever overwritten."
             ) from error
 
-    def move(self, key: str, etag: str, target: str) -> bool:
+    def move(self, key: str, etag: str, target: str, removing: Removing = nullcontext) -> bool:
         """The object is under `target` with its metadata and tags, and is gone where it was.
 
         Where other content has that key, it stays, and the object goes to the key with its ETag after.
@@ -105,7 +112,7 @@ class PostActionCalls:
         if found.size > self._copy_max_bytes:
             # They are put once the copy is there, which an earlier attempt may not have come to.
             self._copy_tags(key, place)
-        return self.delete(key, etag)
+        return self.delete(key, etag, removing)
 
     def _place(self, target: str, etag: str) -> tuple[str, bool]:
         """The key to copy to, and whether an earlier attempt has made the copy already."""

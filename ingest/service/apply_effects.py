@@ -8,8 +8,10 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -139,6 +141,10 @@ _APART_SECONDS: Final = 0.1
 _TURNS: Final = 2
 
 
+class _Withheld(Exception):
+    """The action is not to take its object away: it was withdrawn, or waits for a resume."""
+
+
 class PostActions:
     """Nothing here blocks but `run`'s threads; `count` is called with `done`, `replaced` or `failed`.
 
@@ -175,7 +181,9 @@ class PostActions:
         self._later: dict[str, list[tuple[float, int, OwedAction]]] = {}
         self._order = itertools.count()
         self._has_left_out = False
+        self._is_paused = False
         self._is_closed = False
+        self._removals = 0
         for number in range(_THREADS):
             start_thread(self._run, name=f"post-action-{number}")
 
@@ -192,6 +200,23 @@ class PostActions:
             if wants:
                 self._has_left_out = False
             return wants
+
+    @property
+    def is_removing(self) -> bool:
+        """Whether a request that takes an object away is under way: a single one, which S3 soon answers."""
+        with self._turn:
+            return self._removals > 0
+
+    def pause(self) -> None:
+        """Begin none, and take no object away, until `resume`; all stays owed. Does not block."""
+        with self._turn:
+            self._is_paused = True
+
+    def resume(self) -> None:
+        """Continue after `pause`. Does not block."""
+        with self._turn:
+            self._is_paused = False
+            self._turn.notify_all()
 
     def request(self, owed: OwedAction) -> None:
         """Have it done, unless it is asked for already. Does not block."""
@@ -214,13 +239,16 @@ class PostActions:
             )
 
     def withdraw(self, object_id: ObjectId) -> None:
-        """Begin it no more: the object is read again, or an operator has set its end. Does not block."""
+        """The object is to stay: it is read again, or an operator has set its end. Does not block.
+
+        Begun already, it takes nothing more away; only a request that is with S3 is not called back.
+        """
         with self._turn:
             self._owed.pop(object_id, None)
             self._is_well(object_id)
 
     def close(self) -> None:
-        """Begin no more; what is left stays owed in the ledger."""
+        """Begin no more, and take nothing more away; what is left stays owed in the ledger."""
         with self._turn:
             self._is_closed = True
             self._turn.notify_all()
@@ -230,6 +258,10 @@ class PostActions:
         while (owed := self._next()) is not None:
             try:
                 is_done = self._carried_out(self._calls_of(owed.id.bucket, calls), owed)
+            except _Withheld:
+                # Its turn comes after a resume; what was withdrawn has none.
+                with self._turn:
+                    self._ready.append(owed)
             except HeadraceError as error:
                 self._failed(owed, error)
             except BOTOCORES as error:
@@ -243,6 +275,9 @@ class PostActions:
         """What has its turn, waited for; None once they are closed."""
         with self._turn:
             while not self._is_closed:
+                if self._is_paused:
+                    self._turn.wait()
+                    continue
                 now = time.monotonic()
                 for waiting in self._later.values():
                     while waiting and waiting[0][0] <= now:
@@ -268,16 +303,30 @@ class PostActions:
     def _carried_out(self, calls: PostActionCalls, owed: OwedAction) -> bool:
         """Whether the object itself was acted on, the last after those it was read with."""
         is_done = False
+        removing = partial(self._removing, owed)
         for key, etag, _ in owed.contents:
             match self._action.kind:
                 case PostActionKind.DELETE:
-                    is_done = calls.delete(key, etag)
+                    is_done = calls.delete(key, etag, removing)
                 case PostActionKind.MOVE:
-                    is_done = calls.move(key, etag, self._target_of(key))
+                    is_done = calls.move(key, etag, self._target_of(key), removing)
                 case PostActionKind.TAG:
                     name, _, value = self._action.target.partition("=")
                     is_done = calls.tag(key, etag, name, value)
         return is_done
+
+    @contextmanager
+    def _removing(self, owed: OwedAction) -> Iterator[None]:
+        """Around a request that takes an object away, which is still to be: else _Withheld."""
+        with self._turn:
+            if self._is_paused or self._is_closed or self._owed.get(owed.id) is not owed:
+                raise _Withheld
+            self._removals += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._removals -= 1
 
     def _target_of(self, key: str) -> str:
         """Where a move puts it: what follows the prefix, or its last name, where the prefix is all of it."""

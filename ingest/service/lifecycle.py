@@ -5,6 +5,7 @@ transaction is acknowledged:
 
     paused    the planner deals nothing, listing and receiving hold, batches under way end at their next
               checkpoint and what they leave goes back to pending. Messages that are held stay invisible.
+              No object is deleted or moved: what is owed after commits stays owed.
     stopped   in addition, all slots are given back, and held messages go back to the queue.
     running   all of that undone.
 """
@@ -60,6 +61,20 @@ class SlotsPort(Protocol):
 
     def end(self, slot: int) -> None:
         """Ask the slot's task to end; a busy one commits at its next batch of rows and returns the rest."""
+
+
+class ActionsPort(Protocol):
+    """What of the actions after commits is steered."""
+
+    @property
+    def is_removing(self) -> bool:
+        """Whether a request that takes an object away is under way."""
+
+    def pause(self) -> None:
+        """Begin none, and take no object away."""
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
 
 
 class Steps:
@@ -120,12 +135,14 @@ class Lifecycle(Steps):
         planner: Planner,
         listeners: ListenersPort,
         slot_pool: SlotsPort,
+        post_actions: ActionsPort | None,
     ) -> None:
         super().__init__(slot_pool.end)
         self._commands = commands
         self._catalogue = catalogue
         self._planner = planner
         self._listeners = listeners
+        self._post_actions = post_actions
         self._slots = SlotStates(0)
 
     @property
@@ -135,11 +152,15 @@ class Lifecycle(Steps):
 
     @property
     def has_given_back(self) -> bool:
-        """True when it is stopped, no slot is in use, and no plan could still write to the ledger."""
+        """True when it is stopped, no slot is in use, and no plan could still write to the ledger.
+
+        Nor is an object being taken away, of which an offset would say that it is to be read.
+        """
         return (
             self.target is TargetState.STOPPED
             and len(self._slots.of(SlotState.FREE)) == self._slots.count
             and not self._planner.has_live_plans
+            and not (self._post_actions is not None and self._post_actions.is_removing)
         )
 
     @property
@@ -219,6 +240,11 @@ class Lifecycle(Steps):
 
         self._commands.request_step(make, written)
 
+    def let_go(self) -> None:
+        """The lead is lost: from now on it is the next leader who has objects deleted and moved."""
+        if self._post_actions is not None:
+            self._post_actions.pause()
+
     def _move_to(self, target: TargetState) -> None:
         self.target = target
         self._planner.is_paused = target is not TargetState.RUNNING
@@ -227,5 +253,10 @@ class Lifecycle(Steps):
             self._listeners.resume_receiving()
         else:
             self._listeners.pause_receiving()
+        if self._post_actions is not None:
+            if target is TargetState.RUNNING:
+                self._post_actions.resume()
+            else:
+                self._post_actions.pause()
         if target is TargetState.STOPPED:
             self._listeners.release_all()

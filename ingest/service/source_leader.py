@@ -208,12 +208,17 @@ class SourceLeader:
             commands.on_control_record(key, raw)
         listening_as = listening(settings) if process.until_idle else settings
         listeners = Listeners(listening_as, self._inbox.put, self._counters())
+        post_actions = self._post_actions()
         lifecycle = Lifecycle(
-            commands=commands, catalogue=catalogue, planner=planner, listeners=listeners, slot_pool=slot_pool
+            commands=commands,
+            catalogue=catalogue,
+            planner=planner,
+            listeners=listeners,
+            slot_pool=slot_pool,
+            post_actions=post_actions,
         )
         writes = LedgerWrites(ledger, self._inbox.put)
         recovery = Recovery(ledger, self._inbox.put, all_slots=slots)
-        post_actions = self._post_actions()
         applier = EffectsApplier(
             writes=writes,
             listeners=listeners,
@@ -334,13 +339,11 @@ class SourceLeader:
         return search.request
 
     def _post_actions(self) -> PostActions | None:
-        if self._settings.post_action is None:
+        settings, counted = self._settings, self._process.metrics.post_actions
+        if settings.post_action is None:
             return None
         actions = PostActions(
-            self._settings.s3,
-            self._settings.post_action,
-            self._inbox.put,
-            count=lambda outcome: self._process.metrics.post_actions.labels(outcome).inc(),
+            settings.s3, settings.post_action, self._inbox.put, count=lambda each: counted.labels(each).inc()
         )
         self._closing.callback(actions.close)
         return actions
@@ -433,6 +436,7 @@ class SourceLeader:
         What is in the inbox still is of no use: the next leader reads the ledger.
         """
         process = self._process
+        running.lifecycle.let_go()
         void_slots(self._taken, error, adapter=self._connector, statistics=process.statistics)
         running.recovery.close()
         running.watch.close()

@@ -98,6 +98,9 @@ class Decoding:
 
     def decode(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
         """The rows of the work, from where it starts, as they are to be produced."""
+        if split.object.size == 0 and not (split.route.may_be_empty or _is_joined(split)):
+            # What comes back with its neighbours, by a replay, though its format has no object of no bytes.
+            return iter(())
         rows = self._rows(source, split)
         return rows if self._transforms is None else self._transformed(self._transforms, rows, split)
 
@@ -117,8 +120,7 @@ class Decoding:
                 yield RecordBuilder(options, None).within_limit(rows)
 
     def _rows(self, source: S3Source, split: Split) -> Iterator[RowBatch]:
-        is_joined = split.sides or split.tombstones or split.first_row
-        if is_joined or isinstance(split.start, JoinedPosition):
+        if _is_joined(split):
             return self._joined(source, split)
         if self._archive is not None:
             return self._archive.decode(
@@ -178,6 +180,12 @@ class Decoding:
             glue=self._glue,
             fit=self._fit,
         )
+
+
+def _is_joined(split: Split) -> bool:
+    """Whether it is read with other objects."""
+    is_with_others = split.sides or split.tombstones or split.first_row
+    return bool(is_with_others) or isinstance(split.start, JoinedPosition)
 
 
 def _glue(settings: GlueWriting) -> GlueVersions:

@@ -7,7 +7,8 @@ import pytest
 
 from headrace.kafka.data_topics import OutputTopic
 from headrace.kafka.producer.topic_limits import TopicLimits, TopicLookup
-from headrace.model.objects import ObjectId, Route, S3Object
+from headrace.model.errors import ObjectCorrupt
+from headrace.model.objects import ObjectId, Route, S3Object, SideObject
 from headrace.model.slot_protocol import Split
 from headrace.options.choices import InputFormat
 from spark.source.decoding import Decoding
@@ -156,6 +157,63 @@ def _decoded(content: bytes, topics: TopicLookup, **options: str) -> tuple[list[
     return [each.values.get(row) for each in batches for row in range(len(each))], [
         bad.reason for each in batches for bad in each.bad
     ]
+
+
+_ARCHIVES: Final = [
+    ("confluent", "topics/orders/partition=0/orders+0+0000000000.avro"),
+    ("confluent", "topics/orders/partition=0/orders+0+0000000000.snappy.parquet"),
+    ("headrace", "orders/0/00000000000000000042.headrace.avro"),
+]
+
+
+@pytest.mark.parametrize("input_format", list(InputFormat))
+def test_an_object_of_no_bytes_has_no_rows(input_format: InputFormat) -> None:
+    """A `_SUCCESS` next to Parquet was skipped, and quarantined as damaged by the replay of its folder."""
+    assert _of_nothing(Route(topic="t"), "out/_SUCCESS", **{"input.format": str(input_format)}) == 0
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.jsonl"])
+@pytest.mark.parametrize("packing", ["zip", "tar", "auto"])
+def test_a_packed_object_of_no_bytes_has_no_rows(packing: str, name: str) -> None:
+    """It is no archive of whatever kind."""
+    options = {"input.format": "jsonl", "input.archive": packing}
+    assert _of_nothing(Route(topic="t"), name, **options) == 0
+
+
+@pytest.mark.parametrize(("layout", "key"), _ARCHIVES)
+def test_an_archived_object_of_no_bytes_has_no_rows(layout: str, key: str) -> None:
+    """Of one that is no row: Aiven's are."""
+    route = Route(topic="orders", partition=0, start_offset=0)
+    assert _of_nothing(route, key, **_restoring(layout)) == 0
+
+
+def test_an_object_of_no_bytes_that_is_a_row_has_one() -> None:
+    """A tombstone of Aiven's connector."""
+    route = Route(topic="orders", partition=0, start_offset=0, may_be_empty=True)
+    assert _of_nothing(route, "orders-0-0", **_restoring("aiven")) == 1
+
+
+def test_with_others_an_object_of_no_bytes_is_compared() -> None:
+    """Keys of rows that are not there are told as damage; nothing of them is skipped in silence."""
+    side = SideObject("topics/orders/partition=0/orders+0+0000000000.keys.avro", "k", len(AVRO), None)
+    route = Route(topic="orders", partition=0, start_offset=0)
+    with pytest.raises(ObjectCorrupt):
+        _of_nothing(route, _ARCHIVES[0][1], side, **_restoring("confluent"))
+
+
+def _restoring(layout: str) -> dict[str, Any]:
+    left_out = dict.fromkeys(("file.name.template", "input.format", "topic"))
+    return {**left_out, "input.layout": layout}
+
+
+def _of_nothing(route: Route, key: str, *sides: SideObject, **options: Any) -> int:
+    """How many rows a task finds in zero bytes."""
+    settings = load_with(options)
+    decoding = Decoding(settings.format, TopicLimits(_AnyTopic()), settings.transforms)
+    found = S3Object(id=ObjectId("bucket", key, "e"), size=0, last_modified_ms=0)
+    source: Any = MemorySource(b"", name=f"s3://bucket/{key}")
+    source.beside = {side.key: MemorySource(AVRO) for side in sides}
+    return sum(map(len, decoding.decode(source, Split(object=found, route=route, sides=sides))))
 
 
 class _AnyTopic:

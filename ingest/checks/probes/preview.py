@@ -175,7 +175,7 @@ class Preview:
                 case _:
                     share.skipped.add(s3_object)
             return
-        if entry is None and s3_object.size == 0 and not route.may_be_empty:
+        if s3_object.size == 0 and not route.may_be_empty:
             share.skipped.add(s3_object)
             return
         if s3_object.is_archived:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -39,7 +40,7 @@ class Store:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=[0.02], daemon=True)
         self._thread.start()
-        self._settings = settings(f"http://127.0.0.1:{self._server.server_port}")
+        self._settings = settings(f"http://127.0.0.1:{self._server.server_port}", retries=1)
 
     def close(self) -> None:
         """Listen no more."""
@@ -163,6 +164,45 @@ def test_a_copy_in_parts_is_told_what_the_object_has(store: Store, name: str) ->
     assert asked.get(header) == sent
     assert asked.get(MOVED) == (None if name == "no room" else ETAG)
     assert "delete" in store.asked
+
+
+class _Stays(Exception):
+    """The object is not to be taken away."""
+
+
+@contextmanager
+def _staying() -> Iterator[None]:
+    raise _Stays
+    yield
+
+
+@pytest.mark.parametrize("in_parts", [False, True], ids=["whole", "in parts"])
+def test_whether_an_object_may_go_is_asked_right_before(store: Store, *, in_parts: bool) -> None:
+    """A copy may take minutes, in which the object is to be read again."""
+    with pytest.raises(_Stays):
+        store.actions(in_parts=in_parts).move("in/a", ETAG, "done/a", _staying)
+    with pytest.raises(_Stays):
+        store.actions(in_parts=in_parts).delete("in/a", ETAG, _staying)
+
+    assert ("complete" if in_parts else "copy") in store.asked
+    assert "delete" not in store.asked
+
+
+def test_it_is_asked_before_each_attempt(store: Store) -> None:
+    """Between two attempts there is a pause, which may be long."""
+    asked: list[int] = []
+
+    @contextmanager
+    def once() -> Iterator[None]:
+        asked.append(len(asked))
+        if len(asked) > 1:
+            raise _Stays
+        yield
+        raise SourceUnavailable("no answer came")
+
+    with pytest.raises(_Stays):
+        store.actions(in_parts=False).delete("in/a", ETAG, once)
+    assert asked == [0, 1]
 
 
 def test_an_object_overwritten_while_its_parts_are_copied_is_left_alone(store: Store) -> None:

@@ -57,6 +57,22 @@ class Noted:
         self.calls.append(("end", slot))
 
 
+class NotedActions:
+    """Actions after commits that note what they are asked for; a removal may be under way."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.is_removing = False
+
+    def pause(self) -> None:
+        """Note it."""
+        self.calls.append("pause")
+
+    def resume(self) -> None:
+        """Note it."""
+        self.calls.append("resume")
+
+
 class Desk:
     """A leader with three slots, and what is asked of listeners and lanes."""
 
@@ -70,6 +86,7 @@ class Desk:
             self.leader.catalogue, limits=limits, backoff=Backoff(first_ms=1, longest_ms=1)
         )
         self.asked = Noted()
+        self.actions = NotedActions()
         self.slots = SlotStates(3)
         self.steering = Lifecycle(
             commands=self.leader.commands,
@@ -77,6 +94,7 @@ class Desk:
             planner=self.planner,
             listeners=self.asked,
             slot_pool=self.asked,
+            post_actions=self.actions,
         )
         self.steering.begin(self.ledger.controls)
 
@@ -209,6 +227,46 @@ def test_while_it_is_paused_nothing_is_dealt_and_what_comes_back_waits(desk: Des
 
     assert [work.object.id for work in desk.planner.next_batch(0, 2, at(desk.leader.now_ms))] == [seen.id]
     assert desk.asked.calls == ["pause", "resume"]
+
+
+def test_a_stop_waits_for_the_removal_that_is_under_way(desk: Desk) -> None:
+    """Else an object goes that an offset, set right after, has read again."""
+    desk.actions.is_removing = True
+    told = desk.steer(TargetState.STOPPED)
+    assert not told.done()
+    assert not desk.steering.may_alter
+
+    desk.actions.is_removing = False
+    desk.steering.advance(desk.slots)
+
+    assert told.done()
+    assert desk.steering.may_alter
+
+
+def test_a_pause_does_not_wait_for_a_removal(desk: Desk) -> None:
+    """It is committed by then."""
+    desk.actions.is_removing = True
+
+    assert desk.steer(TargetState.PAUSED).done()
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_owed_actions_wait_for_a_resume(desk: Desk, target: TargetState) -> None:
+    """Those of the next leader, too: the ledger keeps what is owed."""
+    desk.steer(target)
+    assert desk.actions.calls == ["pause"]
+    after = Desk(desk.ledger)
+    assert after.actions.calls == ["pause"]
+
+    after.steer(TargetState.RUNNING)
+
+    assert after.actions.calls == ["pause", "resume"]
+
+
+def test_who_has_lost_the_lead_takes_nothing_away(desk: Desk) -> None:
+    """The next leader may have been told to read it again."""
+    desk.steering.let_go()
+    assert desk.actions.calls == ["pause"]
 
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])

@@ -3,7 +3,7 @@
 import queue
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -15,6 +15,7 @@ from headrace.model.errors import AccessDenied
 from headrace.model.objects import ObjectId, OwedAction, PostAction, PostActionKind
 from headrace.options.settings import S3Settings
 from headrace.process.threads import ThreadFailures, collecting
+from headrace.s3.post_action_calls import Removing
 from ingest.service.apply_effects import PROBLEM, PostActions
 from ingest.service.service_events import ActionsDone, ComponentProblem, OwnEvent
 from ingest.source.planner.retry_policy import Backoff
@@ -70,10 +71,15 @@ def test_a_request_that_is_not_sent_is_a_problem_of_its_object() -> None:
 
 @dataclass
 class Store:
-    """Deletes and moves in buckets, of which some refuse; `gate` holds every call."""
+    """Deletes and moves in buckets, of which some refuse.
+
+    `gate` holds every call before it asks whether the object may go, `request` the request that follows.
+    """
 
     refuses: set[str] = field(default_factory=set)
     gate: threading.Event = field(default_factory=threading.Event)
+    request: threading.Event = field(default_factory=threading.Event)
+    requests: int = 0
     done: list[tuple[str, str]] = field(default_factory=list)
     tried: Counter[str] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)
@@ -81,6 +87,7 @@ class Store:
 
     def __post_init__(self) -> None:
         self.gate.set()
+        self.request.set()
 
     def calls(self, settings: S3Settings, **_: Any) -> Any:
         """Those of a bucket."""
@@ -92,17 +99,20 @@ class _Calls:
     store: Store
     bucket: str
 
-    def delete(self, key: str, _etag: str) -> bool:
+    def delete(self, key: str, _etag: str, removing: Removing) -> bool:
         self.store.begun[key] += 1
         self.store.gate.wait(60)
-        self.store.tried[self.bucket] += 1
-        self.store.keys[key] += 1
-        if self.store.refuses & {self.bucket, key}:
-            raise AccessDenied("s3:DeleteObject is refused.")
-        self.store.done.append((self.bucket, key))
+        with removing():
+            self.store.requests += 1
+            self.store.request.wait(60)
+            self.store.tried[self.bucket] += 1
+            self.store.keys[key] += 1
+            if self.store.refuses & {self.bucket, key}:
+                raise AccessDenied("s3:DeleteObject is refused.")
+            self.store.done.append((self.bucket, key))
         return True
 
-    def move(self, _key: str, _etag: str, target: str) -> bool:
+    def move(self, _key: str, _etag: str, target: str, _removing: Removing) -> bool:
         self.store.done.append((self.bucket, target))
         return True
 
@@ -131,6 +141,7 @@ def acting(
         yield actions, told
     finally:
         store.gate.set()
+        store.request.set()
         actions.close()
 
 
@@ -171,18 +182,119 @@ def test_what_was_withdrawn_acts_no_more_where_the_object_is_asked_for_again() -
 def test_the_end_of_what_was_withdrawn_is_no_end_of_the_new_one() -> None:
     """It was under way: the new one has its own turn, and its own end."""
     store = Store(refuses={"k"})
-    store.gate.clear()
+    store.request.clear()
     with acting(store, again=Backoff(first_ms=1, longest_ms=1)) as (actions, told):
         actions.request(OwedAction(ObjectId("b", "k", "e"), (("side", "e", None),)))
-        until_sync(lambda: store.begun["side"], what="it is under way")
+        until_sync(lambda: store.requests, what="its request is under way")
         actions.withdraw(ObjectId("b", "k", "e"))
         actions.request(_owed("b", "k"))
-        store.gate.set()
+        store.request.set()
         until_sync(lambda: store.done and store.keys["k"] >= 4, what="the new one is tried again")
         assert not actions.is_idle
 
     events = [told.get_nowait() for _ in range(told.qsize())]
     assert not any(isinstance(event, ActionsDone) for event in events)
+
+
+@contextmanager
+def _under_way() -> Iterator[tuple[PostActions, Store]]:
+    """An action whose next question is whether its objects may still go; `gate` lets it ask."""
+    store = Store()
+    store.gate.clear()
+    with acting(store) as (actions, _):
+        actions.request(OwedAction(ObjectId("b", "k", "e"), (("side", "e", None), ("k", "e", None))))
+        until_sync(lambda: store.begun["side"], what="it is under way")
+        yield actions, store
+
+
+def test_what_was_withdrawn_takes_no_object_away_though_it_is_under_way() -> None:
+    """The copy of a move takes minutes: the object of a replay that was committed meanwhile was deleted."""
+    with _under_way() as (actions, store):
+        actions.withdraw(ObjectId("b", "k", "e"))
+        actions.request(_owed("b", "other"))
+        store.gate.set()
+        until_sync(lambda: actions.is_idle, what="all that is owed is done")
+        assert not _happens(lambda: len(store.done) > 1)
+    assert store.done == [("b", "other")]
+
+
+def test_what_is_under_way_at_a_pause_is_done_after_the_resume() -> None:
+    """It takes nothing away before."""
+    with _under_way() as (actions, store):
+        actions.pause()
+        store.gate.set()
+        assert not _happens(lambda: store.done or actions.is_idle)
+
+        actions.resume()
+
+        until_sync(lambda: actions.is_idle, what="it is done after the resume")
+    assert store.done == [("b", "side"), ("b", "k")]
+
+
+def test_what_is_under_way_at_the_end_takes_nothing_away() -> None:
+    """The next leader does it, unless it was told otherwise."""
+    others = _threads()
+    with _under_way() as (actions, store):
+        actions.close()
+    until_sync(lambda: not _threads() - others, what="they end")
+    assert store.done == []
+
+
+def test_while_paused_nothing_is_begun_or_tried_again() -> None:
+    """A stopped connector deleted what was owed, a hundred thousand objects of it, and offsets found none."""
+    store = Store(refuses={"held"})
+    with acting(store, again=Backoff(first_ms=1, longest_ms=1)) as (actions, _):
+        actions.request(_owed("held", "k"))
+        until_sync(lambda: store.tried["held"] >= 3, what="it is tried again")
+        actions.pause()
+        until_sync(lambda: not actions.is_removing, what="none is under way")
+        tried = store.tried["held"]
+        for number in range(20):
+            actions.request(_owed("free", f"k{number}"))
+        # A due action of a millisecond would have been tried by then.
+        assert not _happens(lambda: store.tried["free"] or store.tried["held"] > tried)
+        assert not store.begun["k0"]
+        assert not actions.is_idle
+
+        store.refuses.clear()
+        actions.resume()
+        until_sync(lambda: actions.is_idle, what="all are done")
+    assert len(store.done) == 21
+
+
+def test_a_request_that_is_with_s3_is_told() -> None:
+    """It is not called back: offsets are not changed before it has its answer."""
+    store = Store()
+    store.request.clear()
+    with acting(store) as (actions, _):
+        actions.request(_owed("b", "k"))
+        until_sync(lambda: store.requests, what="it is sent")
+        actions.pause()
+        assert actions.is_removing
+        store.request.set()
+        until_sync(lambda: not actions.is_removing, what="its answer has come")
+        until_sync(lambda: actions.is_idle, what="it is done, though paused")
+
+
+def test_closed_while_paused_their_threads_end() -> None:
+    """As a paused service is asked to end."""
+    others = _threads()
+    with acting(Store()) as (actions, _):
+        actions.pause()
+        actions.request(_owed("b", "k"))
+    until_sync(lambda: not _threads() - others, what="they end")
+    actions.resume()
+    assert not actions.is_idle
+
+
+def _threads() -> set[threading.Thread]:
+    return {each for each in threading.enumerate() if each.name.startswith("post-action-")}
+
+
+def _happens(happens: Callable[[], object], *, looks: int = 20) -> bool:
+    """Whether it happens within some looks at it, a hundredth of a second apart."""
+    waiting = threading.Event()
+    return any(happens() or waiting.wait(0.01) for _ in range(looks))
 
 
 def test_what_was_refused_is_done_soon_after_it_is_granted() -> None:

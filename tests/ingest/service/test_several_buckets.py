@@ -245,7 +245,7 @@ class _Deleting:
     bucket: str
     deleted: list[tuple[str, str]]
 
-    def delete(self, key: str, _etag: str) -> bool:
+    def delete(self, key: str, _etag: str, _removing: Any) -> bool:
         self.deleted.append((self.bucket, key))
         return True
 

@@ -44,6 +44,7 @@ def _entry(state: State, reason: str | None = None) -> LedgerEntry:
         pytest.param(_object("a0"), _entry(State.SKIPPED, "empty"), {"skipped"}, id="skipped for good"),
         pytest.param(_object("a0"), _entry(State.SKIPPED, "missing"), {"pending"}, id="there again"),
         pytest.param(_object("a0", size=0), None, {"skipped"}, id="empty"),
+        pytest.param(_object("a0", size=0), _entry(State.NEW), {"skipped"}, id="empty, asked for again"),
         pytest.param(_object("a0", storage_class="GLACIER"), None, {"skipped"}, id="archived"),
     ],
 )
