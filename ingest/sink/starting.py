@@ -168,6 +168,33 @@ def set_elsewhere(
     )
 
 
+def committed_further(
+    found: FoundPartition | None, checkpoint: PartitionCheckpoint | None, *, ledger: str, group: str
+) -> str | None:
+    """What to say where this sink itself has committed a later offset than its ledger has; None: it has not.
+
+    It commits both in one transaction, so the ledger has lost records since. `checkpoint` is as the ledger
+    was read, before the group was asked and anything of this leader's: no rewind and no slot are between.
+    """
+    if found is None or checkpoint is None or checkpoint.is_reset:
+        return None
+    offset, begin = found.group_offset, max(checkpoint.offset, found.begin)
+    own = [ledger, checkpoint.topic_id]
+    if offset is None or offset <= begin or found.topic_id != checkpoint.topic_id or _own_mark(found) != own:
+        return None
+    if checkpoint.offset > found.end:
+        return None  # It is refused: see `_within`.
+    fix = (
+        f" To leave them out, where all objects up to {offset} are in the bucket, stop the sink (PUT "
+        f"/connectors/NAME/stop) and set its offset to {offset} (PATCH /connectors/NAME/offsets)."
+    )
+    return (
+        f"The ledger {ledger!r} has offset {checkpoint.offset} of {found.partition_of}, and this sink had "
+        f"committed {offset} (group {group!r}): the ledger has lost its end, or is an older copy. Records "
+        f"from {begin} on are archived again.{fix if offset <= found.end else ''}"
+    )
+
+
 def _own_mark(found: FoundPartition) -> list[str] | None:
     """Ledger and topic id of the Headrace that has committed the offset; None: another program has."""
     first, *rest = found.group_mark.split(" ")

@@ -1,7 +1,11 @@
-"""Offsets that another Headrace committed in the group: what its sentence asks for archives nothing twice."""
+"""Offsets that a Headrace committed in the group, another one or this sink itself, next to its ledger's."""
 
-from headrace.model.sink_entries import offset_mark
-from ingest.sink import Refused
+from dataclasses import replace
+
+import pytest
+
+from headrace.model.sink_entries import PartitionCheckpoint, offset_mark
+from ingest.sink import FoundPartition, FoundTopics, Refused
 from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
 
 OTHER = offset_mark("other", "id1")
@@ -48,3 +52,63 @@ def test_a_ledger_with_the_partition_has_to_have_its_offset_set() -> None:
     one.topics(*found({0: 10}, group_offset=7, mark=OWN))
 
     assert granted(one) == {0: 7}
+
+
+def further(offset: int = 7, *, begin: int = 0, end: int = 10, mark: str = OWN) -> tuple[FoundPartition, ...]:
+    """The partition with what this sink has committed in the group."""
+    return found({0: end}, begin=begin, group_offset=offset, mark=mark)
+
+
+class TestLedgerEnd:
+    """A sink commits the group's offset and its ledger's in one transaction: a lower one was lost."""
+
+    def test_what_the_ledger_has_lost_is_named(self) -> None:
+        """Once, before the group's offset, which proves it, is put back."""
+        one = leader(checkpoint(4))
+        (warning,) = one.topics(*further()).warnings
+        assert "The ledger 'ledger' has offset 4 of t-0, and this sink had committed 7 (group 'c')" in warning
+        assert "Records from 4 on are archived again. To leave them out, where all objects up to 7" in warning
+        assert one.archive.problems(0) == ()
+        assert granted(one) == {0: 4}
+        assert [each.offset for each in one.archive.tick(1).offsets] == [4]
+        assert one.topics(*further()).warnings == ()
+
+    def test_a_partition_that_has_no_leader_at_the_start_is_named_later(self) -> None:
+        """As after the failure that has cost the ledger its end."""
+        one = leader(checkpoint(4))
+        request = one.archive.request_topics()
+        one.apply(one.archive.on_topics(FoundTopics(request=request, partitions=(), leaderless={P0: "id1"})))
+        assert len(one.topics(*further()).warnings) == 1
+
+    def test_only_what_is_archived_again_is_named(self) -> None:
+        """Kafka may have deleted some of it; where its log ends lower, too, no offset is proposed."""
+        (_, deleted) = sorted(leader(checkpoint(4)).topics(*further(begin=6)).warnings)
+        assert "Records from 6 on" in deleted
+        (cut,) = leader(checkpoint(4)).topics(*further(end=5)).warnings
+        assert cut.endswith("are archived again.")
+
+    @pytest.mark.parametrize(
+        ("entry", "offsets"),
+        [
+            pytest.param(checkpoint(7), further(), id="the same"),
+            pytest.param(checkpoint(8), further(), id="lower, of a slot whose topic was gone for a moment"),
+            pytest.param(replace(checkpoint(4), is_reset=True), further(), id="a reset without the topic"),
+            pytest.param(checkpoint(4), further(mark=offset_mark("ledger", "id0")), id="another topic"),
+            pytest.param(checkpoint(4), further(end=3), id="refused"),
+        ],
+    )
+    def test_nothing_is_lost(self, entry: PartitionCheckpoint, offsets: tuple[FoundPartition, ...]) -> None:
+        """Where the group is not further, or not with this topic."""
+        assert leader(entry).topics(*offsets).warnings == ()
+
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_a_rewind_of_this_leader_is_no_loss(self, *, is_there: bool) -> None:
+        """What the group has was asked for before it was put back, or could not be put back."""
+        one = leader(checkpoint(7))
+        one.topics(*(further() if is_there else ()))
+        one.apply(one.archive.pause())
+        effects = one.archive.rewind({P0: 4})
+        assert not isinstance(effects, Refused)
+        one.apply(effects)
+        one.apply(one.archive.resume())
+        assert one.topics(*further()).warnings == ()
