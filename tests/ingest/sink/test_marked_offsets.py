@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.model.sink_entries import PartitionCheckpoint, offset_mark
+from headrace.model.sink_entries import ObjectState, PartitionCheckpoint, offset_mark
 from ingest.sink import FoundPartition, FoundTopics, Refused
-from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
+from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
 OTHER = offset_mark("other", "id1")
 OWN = offset_mark("ledger", "id1")
@@ -35,6 +35,18 @@ def test_a_ledger_without_the_partition_continues_where_the_same_offset_has_no_m
     one.topics(*found({0: 10}, group_offset=7))
 
     assert granted(one) == {0: 7}
+
+
+def test_a_copy_of_the_ledger_by_another_name_keeps_its_entries() -> None:
+    """Where the same offset is committed without a mark; PATCH would drop what is archived above it."""
+    one = leader(checkpoint(4), sealed("a", 5, 8, group="g", state=ObjectState.COMPLETE))
+    one.topics(*found({0: 10}, group_offset=4, mark=OTHER))
+    assert granted(one) == {}
+
+    assert one.topics(*found({0: 10}, group_offset=4)).warnings == ()
+
+    (grant,) = one.archive.next_batch(0, 0)
+    assert (grant.offset, grant.done) == (4, (("g", 8),))
 
 
 def test_a_ledger_with_the_partition_has_to_have_its_offset_set() -> None:
