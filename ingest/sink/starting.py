@@ -253,8 +253,10 @@ def _by_offsets(
             return Refused(
                 reason="other_topic_id",
                 sentence=f"The group {group!r} has an offset of {found.partition_of} from before the topic "
-                f"was deleted and made again, and the ledger {ledger!r} knows nothing of it: delete the "
-                "group's offsets of this topic to begin at `auto.offset.reset`.",
+                "was deleted and made again, or of another cluster, and the ledger "
+                f"{ledger!r} knows nothing of it: delete the group's offsets of this topic to begin at "
+                "`auto.offset.reset`. Or, to begin at this offset, commit it again without a mark "
+                "(kafka-consumer-groups.sh --reset-offsets --to-current --all-topics).",
             )
         start = _checkpoint(found, found.group_offset)
         return _within(found, start, is_new=True, whose=f"the group {group!r}")
@@ -266,8 +268,9 @@ def _made_again(found: FoundPartition, checkpoint: PartitionCheckpoint) -> Start
     return Start(
         checkpoint=replace(_checkpoint(found, found.begin), is_made_again=True),
         is_new=True,
-        warning=f"The topic {found.topic!r} was deleted and made again: {found.partition_of} begins at "
-        f"{found.begin}; what was archived of the old one up to offset {checkpoint.offset} stays.",
+        warning=f"The topic {found.topic!r} was deleted and made again, or this is another cluster: "
+        f"{found.partition_of} begins at {found.begin}; what was archived of the old one up to offset "
+        f"{checkpoint.offset} stays.",
     )
 
 

@@ -124,3 +124,40 @@ class TestLedgerEnd:
         one.apply(effects)
         one.apply(one.archive.resume())
         assert one.topics(*further()).warnings == ()
+
+
+class TestAnotherCluster:
+    """Where a topic of the same name has another id and other offsets: docs/operations.md has the way."""
+
+    def test_offsets_that_a_mirror_has_committed_continue_without_the_mark(self) -> None:
+        """It takes the mark along, and the new cluster's ledger knows nothing: names are as they were."""
+        one = leader()
+        one.topics(*found({0: 10}, topic_id="new", group_offset=7, mark=OWN))
+        assert granted(one) == {}
+        assert "or of another cluster" in sentence(one)
+        assert "--reset-offsets --to-current --all-topics" in sentence(one)
+
+        one.topics(*found({0: 10}, topic_id="new", group_offset=7))
+
+        (grant,) = one.archive.next_batch(0, 0)
+        assert (grant.offset, grant.is_made_again) == (7, False)
+
+    @pytest.mark.parametrize(
+        ("offset", "mark"), [(None, ""), (7, ""), (7, OWN)], ids=["none", "no mark", "a mirror's"]
+    )
+    def test_with_a_copied_ledger_it_has_to_be_stopped_before(self, offset: int | None, mark: str) -> None:
+        """Else all is archived again; set while it is stopped, it continues there, by names of its own."""
+        one = leader(checkpoint(9))
+        one.apply(one.archive.pause())
+        copied = found({0: 10}, topic_id="new", group_offset=offset, mark=mark)
+        (warning,) = one.topics(*copied).warnings
+        assert "was deleted and made again, or this is another cluster: t-0 begins at 0" in warning
+        assert granted(one) == {}
+        effects = one.archive.rewind({P0: 7})
+        assert not isinstance(effects, Refused)
+        one.apply(effects)
+        one.apply(one.archive.resume())
+        one.topics(*found({0: 10}, topic_id="new", group_offset=7, mark=offset_mark("ledger", "new")))
+
+        (grant,) = one.archive.next_batch(0, 0)
+        assert (grant.offset, grant.topic_id, grant.is_made_again) == (7, "new", True)
