@@ -34,14 +34,14 @@ def _id(key: str) -> ObjectId:
 SPLIT = _id("split")
 ENTRIES: dict[LedgerKey, LedgerEntry] = {
     _id("in/bad"): LedgerEntry(state=State.QUARANTINED, records=3, last_modified_ms=OLD_MS),
-    _id("in/done"): LedgerEntry(state=State.DONE, records=10, last_modified_ms=NEW_MS),
+    _id("in/done"): LedgerEntry(state=State.DONE, records=10, bad=990, last_modified_ms=NEW_MS),
     _id("in/new"): LedgerEntry(state=State.NEW, last_modified_ms=NEW_MS),
     _id("out/done"): LedgerEntry(state=State.DONE, records=10, last_modified_ms=NEW_MS),
     _id("out/failed"): LedgerEntry(state=State.FAILED, last_modified_ms=NEW_MS),
     _id("out/skipped"): LedgerEntry(state=State.SKIPPED, reason="missing", last_modified_ms=NEW_MS),
     SPLIT: LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9), last_modified_ms=NEW_MS),
-    SplitKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4),
-    SplitKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1),
+    SplitKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4, bad=2),
+    SplitKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1, bad=1),
     ObjectId("other", "in/bad", "e"): LedgerEntry(state=State.QUARANTINED, last_modified_ms=OLD_MS),
 }
 
@@ -102,7 +102,39 @@ def test_records_of_a_split_object_are_those_of_its_slices(cache: LedgerCache) -
     """Its own entry counts them only in the end; a person is told what will repeat."""
     [found] = objects_to_replay(cache, ["bucket"], Selection(key="split"), from_start=True)
 
-    assert found.records == 5
+    assert (found.records, found.bad) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("from_start", "has_topic", "expected", "said"),
+    [
+        (
+            True,
+            True,
+            990,
+            "10 records of theirs, and up to 990 dead letters, will be in Kafka a second time.",
+        ),
+        (True, False, 0, "10 records of theirs will be in Kafka a second time."),
+        (False, True, 0, "Nothing that is in Kafka already will be repeated."),
+    ],
+)
+def test_dead_letters_come_again_as_well(
+    cache: LedgerCache, from_start: bool, has_topic: bool, expected: int, said: str
+) -> None:
+    """Where there is a topic of them: their number says more than that of the records here."""
+    topic = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"} if has_topic else {}
+    request = CommandRequest(
+        settings=load_with(topic),
+        action="replay",
+        chosen=list(objects_to_replay(cache, ["bucket"], Selection(key="in/done"), from_start=True)),
+        from_start=from_start,
+        dry_run=True,
+        yes=False,
+        as_json=False,
+        timeout=1,
+    )
+    assert list(lines_of(request))[-1] == said
+    assert shape_of(request, None)["dead_letters_repeated"] == expected
 
 
 @pytest.mark.parametrize(
