@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ingest.cli.object_command import (
     states_of,
     without_left_out,
 )
+from ingest.cli.replay_and_mark import replay
 from ingest.source.catalogue import Selection
 from ingest.source.object_selection import unfinished_left_out
 from tests.headrace.options.loading import load_with
@@ -160,6 +162,17 @@ def test_what_is_no_moment_or_no_state_is_refused_with_the_form_expected() -> No
     with pytest.raises(InvalidConfiguration, match="expected one of partial, done"):
         states_of(["finished"])
     assert states_of(["DONE "]) == {State.DONE}
+
+
+@pytest.mark.parametrize("from_start", [True, False])
+def test_what_is_asked_for_already_is_no_state_to_replay(tmp_path: Path, *, from_start: bool) -> None:
+    """It is said before the ledger is asked, with what reads it; next to other states it is passed over."""
+    options = {"name": "n", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "b12", "topic": "t"}
+    file = tmp_path / "source.json"
+    file.write_text(json.dumps({**options, "file.name.template": ".*"}))
+
+    with pytest.raises(InvalidConfiguration, match="asked for already, and `headrace run` reads it"):
+        replay(file, state=["new"], from_start=from_start)
 
 
 def test_of_several_buckets_all_or_one_are_chosen(cache: LedgerCache) -> None:
