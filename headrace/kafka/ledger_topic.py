@@ -7,6 +7,7 @@ it is durable, is there for ledgers of any name and version, and needs no rights
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -21,7 +22,7 @@ from headrace.kafka.control_records import decode_control
 from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import translate
 from headrace.model.connector_records import decode_worker_record, is_worker_key
-from headrace.model.errors import InvalidLedger, TopicMissing
+from headrace.model.errors import HeadraceError, InvalidLedger, TopicMissing
 from headrace.model.ledger_entry import ControlKey, decode_entry, decode_key
 from headrace.model.sink_entries import decode_sink_entry, is_sink_key
 
@@ -65,6 +66,8 @@ class LedgerWords:
     option: str
     needs: str
     """What needs one partition, and why."""
+    moved: str
+    """What lets its records continue in another topic, once they are copied."""
     ageing: str
     """What is deleted with time, and what follows."""
     called: str
@@ -83,6 +86,7 @@ _REMEDY: Final = (
 OF_INGESTERS: Final = LedgerWords(
     option="offsets.storage.topic",
     needs="the ledger needs exactly one (its order is the protocol's)",
+    moved='name that, and start once with --accept-new-ledger (docs/operations.md, "The ledger")',
     ageing="checkpoints as they age: objects would be ingested twice",
     called="ledger topic",
     lost=f"its checkpoints are lost. {_REMEDY}",
@@ -100,6 +104,7 @@ OF_INGESTERS: Final = LedgerWords(
 OF_WORKERS: Final = LedgerWords(
     option="config.storage.topic",
     needs="connectors' configurations need exactly one (who has it leads the workers)",
+    moved="name that in all workers of the group while none runs",
     ageing="connectors' configurations as they age: workers would end the connectors",
     called="configuration topic",
     lost=(
@@ -146,8 +151,8 @@ def describe_ledger_topic(admin: KafkaAdmin, topic: str, words: LedgerWords = OF
     partitions = admin.partition_count(topic)
     if partitions != 1:
         raise InvalidLedger(
-            f"{words.option} {topic!r} has {partitions} partitions, and {words.needs}. Name another topic; a "
-            "missing one is created."
+            f"{words.option} {topic!r} has {partitions} partitions, and {words.needs}. "
+            f"{_other_topic(admin, topic, words)}"
         )
     configuration = admin.topic_configuration(topic)
     policy = configuration["cleanup.policy"]
@@ -160,6 +165,19 @@ def describe_ledger_topic(admin: KafkaAdmin, topic: str, words: LedgerWords = OF
         identity=LedgerIdentity(cluster_id=admin.cluster_id(), topic=topic, topic_id=admin.topic_id(topic)),
         delete_retention_ms=_delete_retention_ms(configuration),
         is_new=False,
+    )
+
+
+def _other_topic(admin: KafkaAdmin, topic: str, words: LedgerWords) -> str:
+    """What to do about a topic with several partitions: one with records may have been given them later."""
+    new = "Name another topic; a missing one is created."
+    with suppress(HeadraceError):
+        if admin.ends(topic)[1] == 0:
+            return new
+    return (
+        "If it was in use already, all that counts is in partition 0: copy its records "
+        "(isolation.level=read_committed, keys and values byte for byte) into a topic with one partition and "
+        f"cleanup.policy=compact, {words.moved}. If it was not: {new[0].lower()}{new[1:]}"
     )
 
 

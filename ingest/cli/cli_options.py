@@ -80,6 +80,7 @@ StartupTimeout = Annotated[
         "--startup-timeout",
         metavar="SECONDS",
         min=1,
+        max=604_800,
         help="How long broker, bucket and ledger may take to answer.",
     ),
 ]

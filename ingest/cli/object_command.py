@@ -36,11 +36,15 @@ WAITING: Final = frozenset({State.QUARANTINED, State.FAILED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedObject:
-    """An object with what the ledger says of it (None: nothing); `records` of it are in Kafka already."""
+    """An object with what the ledger says of it (None: nothing).
+
+    `records` of it are in Kafka already, and `bad` of its rows became none.
+    """
 
     object: S3Object
     entry: LedgerEntry | None
     records: int
+    bad: int = 0
 
     @property
     def state(self) -> State | None:
@@ -72,7 +76,8 @@ def objects_to_replay(
             last_modified_ms=entry.last_modified_ms,
             version_id=entry.version_id,
         )
-        yield SelectedObject(object=s3_object, entry=entry, records=_records(cache, known, entry))
+        records, bad = _counts(cache, known, entry)
+        yield SelectedObject(object=s3_object, entry=entry, records=records, bad=bad)
 
 
 def without_left_out(
@@ -189,11 +194,13 @@ def _below(cache: LedgerCache, bucket: str, prefix: str) -> Iterator[CachedEntry
             return
 
 
-def _records(cache: LedgerCache, known: CachedEntry, entry: LedgerEntry) -> int:
-    """How many records of the object were committed; of a split one they are its splits'."""
+def _counts(cache: LedgerCache, known: CachedEntry, entry: LedgerEntry) -> tuple[int, int]:
+    """How many records of the object were committed, and bad ones; of a split one they are its splits'."""
     if entry.cuts is None:
-        return entry.records
-    return max(entry.records, sum(part.records for part in cache.splits(known.id).values()))
+        return entry.records, entry.bad
+    splits = cache.splits(known.id).values()
+    records, bad = sum(split.records for split in splits), sum(split.bad for split in splits)
+    return max(entry.records, records), max(entry.bad, bad)
 
 
 _MAX_SHOWN = 20
@@ -322,7 +329,9 @@ def lines_of(request: CommandRequest) -> Iterator[str]:
     if request.action == "replay" and not request.from_start:
         yield "Nothing that is in Kafka already will be repeated."
     elif request.action == "replay":
-        yield f"{counted(_repeated(request), 'record')} of theirs will be in Kafka a second time."
+        dead_letters = _dead_letters_repeated(request)
+        more = f", and up to {counted(dead_letters, 'dead letter')}," if dead_letters else ""
+        yield f"{counted(_repeated(request), 'record')} of theirs{more} will be in Kafka a second time."
     else:
         yield "Their records will not come to Kafka; those that are there already stay."
 
@@ -343,6 +352,7 @@ def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str
         "bytes": sum(one.object.size for one in request.chosen),
         "states": dict(sorted(states.items())),
         "records_repeated": _repeated(request),
+        "dead_letters_repeated": _dead_letters_repeated(request),
         "chosen": [
             {
                 "bucket": one.object.id.bucket,
@@ -366,6 +376,13 @@ def _repeated(request: CommandRequest) -> int:
     if request.action != "replay" or not request.from_start:
         return 0
     return sum(one.records for one in request.chosen)
+
+
+def _dead_letters_repeated(request: CommandRequest) -> int:
+    """How many dead letters come again, if the same rows are bad; none without a topic of them."""
+    if request.action != "replay" or not request.from_start or request.settings.errors.dead_letter is None:
+        return 0
+    return sum(one.bad for one in request.chosen)
 
 
 def _agrees(request: CommandRequest) -> bool:

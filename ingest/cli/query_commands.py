@@ -1,10 +1,20 @@
 """`headrace status` and `headrace plan` of a query of Spark: its options as a file, with `state.path`."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from headrace.model.errors import (
+    Exit,
+    FrameRefused,
+    HeadraceError,
+    InvalidConfiguration,
+    ObjectForbidden,
+    Unavailable,
+    exit_code,
+)
 from headrace.model.text_formatting import bytes_text, counted, printable
 from headrace.options.configuration_text import read_text as read_options
 from headrace.options.given import Problems, SettingsError
@@ -33,7 +43,8 @@ def frames_status(options: dict[str, str], *, as_json: bool) -> None:
     # Spark is loaded with them.
     from spark.frames.discovery_log import log_status, settings_of
 
-    shape = log_status(settings_of(options))
+    with _as_of_a_command():
+        shape = log_status(settings_of(options))
     Report(shape, _status_lines(shape)).show(as_json=as_json)
 
 
@@ -45,8 +56,21 @@ def frames_plan(options: dict[str, str], *, as_json: bool) -> None:
 
     settings = settings_of(options)
     s3 = settings.shared.s3
-    shape = log_plan(settings, new_s3_calls(s3).listed(s3.bucket, s3.prefix))
+    with _as_of_a_command():
+        shape = log_plan(settings, new_s3_calls(s3).listed(s3.bucket, s3.prefix))
     Report(shape, _plan_lines(shape)).show(as_json=as_json)
+
+
+@contextmanager
+def _as_of_a_command() -> Iterator[None]:
+    """No query fails here: `state.path` is out of reach, or names what is no log of this query."""
+    try:
+        yield
+    except FrameRefused as refused:
+        cause = refused.__cause__
+        is_away = isinstance(cause, HeadraceError) and exit_code(cause) is Exit.UNUSABLE
+        kind = Unavailable if is_away or isinstance(cause, ObjectForbidden) else InvalidConfiguration
+        raise kind(str(refused)) from refused
 
 
 def _status_lines(shape: Shape) -> Iterator[str]:

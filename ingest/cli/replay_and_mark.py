@@ -109,6 +109,11 @@ def replay(
                 f"--state {each} needs --from-start: such an object {why}, and doing it again repeats its "
                 "records."
             )
+    if selection.states == {State.NEW}:
+        raise InvalidConfiguration(
+            "--state new: such an object was asked for already, and `headrace run` reads it by itself: there "
+            "is nothing to replay. Where it stays in `new`, `headrace explain CONFIG KEY` says why."
+        )
     opened = open_ledger_reader(settings, timeout=startup_timeout)
     if opened is None:
         raise InvalidConfiguration(

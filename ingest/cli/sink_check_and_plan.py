@@ -4,15 +4,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import target_of
-from headrace.kafka.data_topics import SurveyedPartition
-from headrace.kafka.ledger_reader import open_ledger_reader
+from headrace.kafka.data_topics import Survey, SurveyedPartition
+from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
 from headrace.options.choices import OffsetReset
-from ingest.checks.findings.finding import Finding, unusable
+from ingest.checks.findings.finding import Finding, Refused, unusable, warn
 from ingest.checks.findings.kafka_findings import held_back
 from ingest.checks.findings.sink_findings import (
     TakeoverFacts,
@@ -23,10 +24,18 @@ from ingest.checks.findings.sink_findings import (
 )
 from ingest.checks.probes.bucket_keys import aws_clients, unreached_buckets
 from ingest.checks.probes.probe_calls import probe_uploads
-from ingest.checks.probes.sink_topics import Backlog, backlog_of, read_facts, survey_topics, topics_facts
+from ingest.checks.probes.sink_topics import (
+    Backlog,
+    backlog_of,
+    checkpoints_of,
+    read_facts,
+    survey_topics,
+    surveyed,
+    topics_facts,
+)
 from ingest.cli.cli_options import Report
 from ingest.service.sink.earlier_archive import EarlierArchives, Foreseen, LensesIndex, new_lenses_index
-from ingest.sink import EarlierArchive
+from ingest.sink import EarlierArchive, FoundPartition, committed_further
 
 
 def takeover_facts(
@@ -80,6 +89,9 @@ def _facts(one: SurveyedPartition, found: EarlierArchive, foreseen: list[Foresee
 
 
 _LEDGER_SECONDS: Final = 30.0
+_HIDDEN_SECONDS: Final = 5.0
+_TOLD: Final = 3
+_DISASTER: Final = 'See docs/operations.md, "Disaster", before it is started.'
 
 
 def sink_findings(settings: Settings) -> Iterator[Finding]:
@@ -94,10 +106,60 @@ def sink_findings(settings: Settings) -> Iterator[Finding]:
                 yield from upload_findings(each, probe_uploads(each, clients))
         finally:
             clients.close()
-    yield from topics_findings(settings, topics_facts(settings))
+    found = surveyed(settings)
+    yield from topics_findings(settings, topics_facts(settings, found))
+    if not isinstance(found, Refused):
+        yield from (warn("ledger", sentence, _DISASTER) for sentence in _lost_ledger_end(settings, found))
     root = None if settings.sink is None else settings.sink.takeover_indexes
     if root is not None:
         yield from takeover_findings(root, probe_takeover(settings, timeout=_LEDGER_SECONDS))
+
+
+def lost_ledger_end(settings: Settings, found: Survey, reading: LedgerReader) -> list[str]:
+    """What to say of the first partitions where this sink has committed more than its ledger has. Blocks."""
+    if not _further(settings, found, reading):
+        return []
+    # What the group has may be of a moment ago, and an open transaction hides the ledger's end of then.
+    _, end = KafkaAdmin(settings.kafka.client("admin")).ends(settings.kafka.ledger_topic)
+    if not reading.reads_to(end, _HIDDEN_SECONDS):
+        return []
+    told = _further(settings, found, reading)
+    more = [f"So it is with {len(told) - _TOLD} partitions more."] if len(told) > _TOLD else []
+    return [*told[:_TOLD], *more]
+
+
+def _lost_ledger_end(settings: Settings, found: Survey) -> list[str]:
+    """The same from scratch, for `check`; nothing where the ledger does not answer, which it says."""
+    if not any(one.group_mark for one in found.partitions):
+        return []
+    try:
+        reading = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
+        if reading is None:
+            return []
+        with reading:
+            return lost_ledger_end(settings, found, reading)
+    except HeadraceError:
+        return []
+
+
+def _further(settings: Settings, found: Survey, reading: LedgerReader) -> list[str]:
+    assert settings.sink is not None, "a source reads no topics"
+    ledger, group = settings.kafka.ledger_topic, settings.sink.group_id
+    checkpoints = checkpoints_of(reading.cache)
+    told = []
+    for one in sorted(found.partitions, key=lambda one: (one.topic, one.partition)):
+        partition = FoundPartition(
+            topic=one.topic,
+            partition=one.partition,
+            topic_id=one.topic_id,
+            begin=one.begin,
+            end=one.end,
+            group_offset=one.group_offset,
+            group_mark=one.group_mark,
+        )
+        checkpoint = checkpoints.get(partition.partition_of)
+        told.append(committed_further(partition, checkpoint, ledger=ledger, group=group))
+    return [sentence for sentence in told if sentence is not None]
 
 
 _MAX_PLACES: Final = 40
@@ -119,6 +181,7 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
             if each.offset is not None
         }
         backlog = backlog_of(survey, cache, earlier=earlier)
+        lost = [] if reading is None else lost_ledger_end(settings, survey, reading)
     finally:
         if reading is not None:
             reading.close()
@@ -127,6 +190,7 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
         held_back(settings, target),
         *unreached,
         offsets_problem(settings, read_facts(survey, backlog)),
+        *lost,
     ]
     problem = " ".join(filter(None, told)) or None
     Report(

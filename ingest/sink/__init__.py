@@ -20,7 +20,7 @@ from ingest.sink.sink_effects import (
     SinkWrite,
     TopicLife,
 )
-from ingest.sink.starting import Refused
+from ingest.sink.starting import Refused, committed_further
 from ingest.sink.starts import ArchiveOptions
 
 __all__ = [
@@ -40,4 +40,5 @@ __all__ = [
     "SinkWrite",
     "TopicLife",
     "active_members",
+    "committed_further",
 ]

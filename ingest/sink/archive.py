@@ -103,7 +103,7 @@ class Archive:
         self._compares_after = None if compares else self._compares_after
         for state in self._states:
             if topics.request > state.found_request:
-                if compares:
+                if compares or state.is_as_read:
                     self._starts.compare(effects, state, found.get(state.partition))
                 state.on_found(found.get(state.partition), topics)
         self._starts.topics_found(topics.forbidden)

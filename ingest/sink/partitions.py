@@ -114,6 +114,11 @@ class PartitionState:
         self.changed = request
 
     @property
+    def is_as_read(self) -> bool:
+        """Whether this leader has not found it yet: its checkpoint is as the ledger was read."""
+        return self.found is None and (self.is_unknown or not self.found_request)
+
+    @property
     def is_free(self) -> bool:
         """True when no slot holds it and none may have something of it in a transaction."""
         return self.batch is None and not self.is_lost

@@ -168,6 +168,33 @@ def set_elsewhere(
     )
 
 
+def committed_further(
+    found: FoundPartition | None, checkpoint: PartitionCheckpoint | None, *, ledger: str, group: str
+) -> str | None:
+    """What to say where this sink itself has committed a later offset than its ledger has; None: it has not.
+
+    It commits both in one transaction, so the ledger has lost records since. `checkpoint` is as the ledger
+    was read, before the group was asked and anything of this leader's: no rewind and no slot are between.
+    """
+    if found is None or checkpoint is None or checkpoint.is_reset:
+        return None
+    offset, begin = found.group_offset, max(checkpoint.offset, found.begin)
+    own = [ledger, checkpoint.topic_id]
+    if offset is None or offset <= begin or found.topic_id != checkpoint.topic_id or _own_mark(found) != own:
+        return None
+    if checkpoint.offset > found.end:
+        return None  # It is refused: see `_within`.
+    fix = (
+        f" To leave them out, where all objects up to {offset} are in the bucket, stop the sink (PUT "
+        f"/connectors/NAME/stop) and set its offset to {offset} (PATCH /connectors/NAME/offsets)."
+    )
+    return (
+        f"The ledger {ledger!r} has offset {checkpoint.offset} of {found.partition_of}, and this sink had "
+        f"committed {offset} (group {group!r}): the ledger has lost its end, or is an older copy. Records "
+        f"from {begin} on are archived again.{fix if offset <= found.end else ''}"
+    )
+
+
 def _own_mark(found: FoundPartition) -> list[str] | None:
     """Ledger and topic id of the Headrace that has committed the offset; None: another program has."""
     first, *rest = found.group_mark.split(" ")
@@ -226,8 +253,10 @@ def _by_offsets(
             return Refused(
                 reason="other_topic_id",
                 sentence=f"The group {group!r} has an offset of {found.partition_of} from before the topic "
-                f"was deleted and made again, and the ledger {ledger!r} knows nothing of it: delete the "
-                "group's offsets of this topic to begin at `auto.offset.reset`.",
+                "was deleted and made again, or of another cluster, and the ledger "
+                f"{ledger!r} knows nothing of it: delete the group's offsets of this topic to begin at "
+                "`auto.offset.reset`. Or, to begin at this offset, commit it again without a mark "
+                "(kafka-consumer-groups.sh --reset-offsets --to-current --all-topics).",
             )
         start = _checkpoint(found, found.group_offset)
         return _within(found, start, is_new=True, whose=f"the group {group!r}")
@@ -239,8 +268,9 @@ def _made_again(found: FoundPartition, checkpoint: PartitionCheckpoint) -> Start
     return Start(
         checkpoint=replace(_checkpoint(found, found.begin), is_made_again=True),
         is_new=True,
-        warning=f"The topic {found.topic!r} was deleted and made again: {found.partition_of} begins at "
-        f"{found.begin}; what was archived of the old one up to offset {checkpoint.offset} stays.",
+        warning=f"The topic {found.topic!r} was deleted and made again, or this is another cluster: "
+        f"{found.partition_of} begins at {found.begin}; what was archived of the old one up to offset "
+        f"{checkpoint.offset} stays.",
     )
 
 

@@ -22,7 +22,7 @@ from headrace.options.choices import OffsetReset
 from ingest.sink.entries import LedgerEntries
 from ingest.sink.partitions import PartitionState
 from ingest.sink.sink_effects import FoundPartition, GroupOffset, SinkEffectsBuilder
-from ingest.sink.starting import Refused, Start, begin_of, set_elsewhere, start_of
+from ingest.sink.starting import Refused, Start, begin_of, committed_further, set_elsewhere, start_of
 
 _Names = frozenset[tuple[str, str]]
 
@@ -132,10 +132,14 @@ class PartitionStarts:
     def compare(
         self, effects: SinkEffectsBuilder, state: PartitionState, found: FoundPartition | None
     ) -> None:
-        """Say, at a start or after a stop, that the group has another offset: it is about to be replaced."""
-        warning = set_elsewhere(
-            found, state.checkpoint, ledger=self._options.ledger, group=self._options.group
-        )
+        """Say, at a start or after a stop, that the group has another offset: it is about to be replaced.
+
+        What is committed in this sink's own name is only held against the ledger's entry as it was read.
+        """
+        options = self._options
+        warning = set_elsewhere(found, state.checkpoint, ledger=options.ledger, group=options.group)
+        if warning is None and state.is_as_read:
+            warning = committed_further(found, state.checkpoint, ledger=options.ledger, group=options.group)
         if warning is not None:
             effects.warnings.append(warning)
 

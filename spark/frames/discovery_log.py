@@ -286,9 +286,15 @@ def read_about(store: LogStore) -> LogAbout | None:
 
 
 def read_committed(store: LogStore) -> Committed | None:
-    """The last batch that is done, None before the first."""
+    """The last batch that is done, None before the first; FrameRefused for another file."""
     content = store.read(_COMMITTED)
-    return None if content is None else msgspec.json.decode(content, type=Committed)
+    try:
+        return None if content is None else msgspec.json.decode(content, type=Committed)
+    except msgspec.DecodeError as error:
+        raise FrameRefused(
+            f"{store.where}/{_COMMITTED} is not of a discovery log ({error}): give the query a state.path "
+            "of its own."
+        ) from error
 
 
 Shape = dict[str, Any]

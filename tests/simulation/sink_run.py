@@ -232,7 +232,7 @@ class _SinkCourse(Course):
             (name, partition)
             for name, partitions in self.scenario.topics.items()
             for partition in range(partitions + len(self.scenario.steps))
-            if any(f"made again: {name}-{partition} begins" in warning for warning in warnings)
+            if any(f"another cluster: {name}-{partition} begins" in warning for warning in warnings)
         }
         outcome.foreign_changed = self._operations.foreign_changed()
         if self.scenario.direction == "layouts":

@@ -36,6 +36,7 @@ class ReadFacts:
     """One partition of a topic that the sink reads; `archived` is where reading would begin, if anywhere.
 
     `mark` is what its group's offset says of who committed it: `headrace`, the ledger, the topic's id.
+    `topic_id` is that of the topic which Kafka has now.
     """
 
     topic: str
@@ -44,6 +45,7 @@ class ReadFacts:
     end: int
     archived: int | None
     mark: str = ""
+    topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,17 +113,27 @@ def offset_findings(settings: Settings, partitions: Sequence[ReadFacts]) -> Iter
 
 
 def _marks(settings: Settings, partitions: Sequence[ReadFacts]) -> Iterator[Finding]:
-    """Offsets of another Headrace: `run` stops at them."""
+    """Offsets of another Headrace, at which `run` stops, or of another topic of this name."""
     for one in partitions:
         maker, _, rest = one.mark.partition(" ")
-        ledger = rest.partition(" ")[0]
-        if maker == "headrace" and ledger != settings.kafka.ledger_topic:
+        ledger, _, topic_id = rest.partition(" ")
+        if maker != "headrace":
+            continue
+        if ledger != settings.kafka.ledger_topic:
             yield misconfigured(
                 "offsets",
                 f"the offset of {one.topic}-{one.partition} was committed by a Headrace with the ledger "
                 f"{ledger!r}; this one has {settings.kafka.ledger_topic!r}.",
                 "Run the configuration that has that ledger, or continue with this one as docs/sink.md "
                 '("Another configuration") describes. Deleting the group\'s offsets archives all again.',
+            )
+        elif topic_id != one.topic_id:
+            yield warn(
+                "offsets",
+                f"the offset of {one.topic}-{one.partition} was committed for another topic of this name: it "
+                "was deleted and made again, or this is another cluster. What the ledger knows begins at its "
+                "first record, and the rest is refused (`other_topic_id`).",
+                'On another cluster: docs/operations.md, "Moving to another Kafka cluster".',
             )
 
 

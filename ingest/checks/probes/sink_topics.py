@@ -56,13 +56,18 @@ def survey_topics(settings: Settings) -> Survey:
     return found
 
 
-def topics_facts(settings: Settings) -> TopicsFacts | Refused:
-    """What `check` holds against the options; a refusal is a fact. Blocks."""
-    assert settings.sink is not None, "a source reads no topics"
+def surveyed(settings: Settings) -> Survey | Refused:
+    """The same, where a refusal is a fact. Blocks."""
     try:
-        found = survey_topics(settings)
+        return survey_topics(settings)
     except HeadraceError as error:
         return Refused(Cause.DENIED if isinstance(error, AccessDenied) else Cause.UNREACHED, str(error))
+
+
+def topics_facts(settings: Settings, found: Survey | Refused) -> TopicsFacts | Refused:
+    """What `check` holds against the options. Blocks."""
+    if isinstance(found, Refused):
+        return found
     return TopicsFacts(
         missing=found.missing,
         partitions=[_read_facts(partition, partition.group_offset) for partition in found.partitions],
@@ -94,9 +99,8 @@ def backlog_of(
 
     `earlier` are the offsets that another sink's own files say, of partitions that the ledger does not know.
     """
-    entries = list(_entries(cache))
-    checkpoints = {entry.partition_of: entry for entry in entries if isinstance(entry, PartitionCheckpoint)}
-    objects = [entry for entry in entries if isinstance(entry, SealedObject)]
+    checkpoints = checkpoints_of(cache)
+    objects = [entry for entry in _entries(cache) if isinstance(entry, SealedObject)]
     return [
         Backlog(
             topic=partition.topic,
@@ -127,6 +131,7 @@ def _read_facts(partition: SurveyedPartition, archived: int | None) -> ReadFacts
         end=partition.end,
         archived=archived,
         mark=partition.group_mark,
+        topic_id=partition.topic_id,
     )
 
 
@@ -134,6 +139,12 @@ def _survey_of(settings: Settings) -> TopicSurvey:
     sink = settings.sink
     assert sink is not None, "a source reads no topics"
     return TopicSurvey(settings.kafka.client("admin"), group=sink.group_id, chosen=sink.topics)
+
+
+def checkpoints_of(cache: LedgerCache | None) -> dict[TopicPartition, PartitionCheckpoint]:
+    """Where the ledger has each partition."""
+    found = (entry for entry in _entries(cache) if isinstance(entry, PartitionCheckpoint))
+    return {entry.partition_of: entry for entry in found}
 
 
 def _entries(cache: LedgerCache | None) -> Iterator[SinkEntry]:

@@ -1,14 +1,16 @@
 import contextlib
 import sqlite3
 import time
+from dataclasses import replace
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
 )
 
 from headrace.kafka import control_records
@@ -244,6 +246,31 @@ def test_a_lost_ledger_is_noticed_at_start(ingester: Ingester) -> None:
         )
     )
     ingester.prepare()
+
+
+def test_a_ledger_that_was_given_partitions_continues_in_a_copy(
+    ingester: Ingester, topic: TopicFactory
+) -> None:
+    """As the sentence says: an empty one in its place would have everything read again."""
+    taken_over(ingester).commit([(object_id(1), DONE)])
+    ingester.stack.close()
+    admin = AdminClient({"bootstrap.servers": ingester.bootstrap})
+    admin.create_partitions([NewPartitions(ingester.topic, 3)])[ingester.topic].result(60)
+    until_sync(lambda: ingester.admin.partition_count(ingester.topic) == 3)
+    with pytest.raises(InvalidLedger, match=r"is in partition 0: copy .* once with --accept-new-ledger"):
+        ingester.prepare()
+    copy = topic("copy", config={"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": ingester.bootstrap})
+    for record in read_committed(ingester.topic):
+        producer.produce(copy, key=record.key, value=record.value)
+    assert producer.flush(60) == 0
+    moved = replace(ingester, topic=copy)
+    moved.prepare(accept_new_ledger=True)
+    ledger = taken_over(moved, accept_new_ledger=True)
+    assert [one.id for one in ledger.cache.scan("bucket")] == [object_id(1)]
+    moved.stack.close()
+    moved.prepare()
+    taken_over(moved)
 
 
 def test_a_lost_ledger_is_noticed_while_running(ingester: Ingester) -> None:

@@ -10,6 +10,7 @@ from headrace.kafka.control_records import PAUSE, Pause, TargetState, encode_con
 from headrace.kafka.ledger_topic import prepare_ledger_topic
 from headrace.model.errors import ResourceMissing
 from headrace.model.ledger_entry import encode_key
+from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of, offset_mark
 from tests.ingest.cli.cli_environment import Scene
 from tests.support import aws, kafka
 
@@ -90,6 +91,31 @@ def test_a_sink_that_would_not_begin_is_a_problem(scene: Scene, offset: int, mar
     found = [json.loads(line) for line in scene.run("check", "--json", code=2).splitlines()]
     (failed,) = [line for line in found if line["name"] == "offsets"]
     assert f"{failed['sentence']} {failed['remedy']}" == problem
+
+
+@pytest.mark.parametrize(("offset", "is_lost"), [(1, True), (3, False)])
+def test_a_sink_whose_ledger_has_lost_its_end_is_a_problem(
+    scene: Scene, offset: int, *, is_lost: bool
+) -> None:
+    """By what it has committed itself in its group; `check` says so, too, and neither of what is archived."""
+    admin = KafkaAdmin({"bootstrap.servers": kafka.address()})
+    topic_id = admin.topic_id(scene.topic)
+    _commit(scene, 3, offset_mark(scene.ledger, topic_id))
+    prepare_ledger_topic(admin, scene.ledger)
+    producer = Producer({"bootstrap.servers": kafka.address()})
+    entry = PartitionCheckpoint(topic=scene.topic, partition=0, topic_id=topic_id, offset=offset, highest=-1)
+    producer.produce(scene.ledger, key=encode_key(key_of(entry)), value=encode_sink_entry(entry))
+    assert producer.flush(60) == 0
+
+    problem = scene.asked("plan")["problem"]
+
+    found = [json.loads(line) for line in scene.run("check", "--json").splitlines()]
+    warned = [line["sentence"] for line in found if (line["name"], line["verdict"]) == ("ledger", "warn")]
+    assert warned == ([problem] if is_lost else [])
+    if is_lost:
+        assert f"has offset {offset} of {scene.topic}-0, and this sink had committed 3" in problem
+    else:
+        assert problem is None
 
 
 def test_a_sink_whose_bucket_is_missing_has_no_plan(scene: Scene) -> None:

@@ -1,11 +1,11 @@
-"""`status` and `plan` of a query of Spark whose options are wrong."""
+"""`status` and `plan` of a query of Spark whose options are wrong, or whose state.path is no log."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from headrace.model.errors import Exit, InvalidConfiguration, exit_code
+from headrace.model.errors import Exit, InvalidConfiguration, Unavailable, exit_code
 from ingest.cli.plan import plan
 from ingest.cli.status import status
 
@@ -28,3 +28,38 @@ def test_wrong_options_of_a_query_are_the_configurations(
         with pytest.raises(InvalidConfiguration, match=words) as raised:
             command(file)
         assert exit_code(raised.value) is Exit.CONFIGURATION
+
+
+@pytest.mark.parametrize("name", ["log.json", "committed.json"])
+def test_a_foreign_file_at_the_state_path_is_the_configurations(tmp_path: Path, name: str) -> None:
+    """The place is not this query's: an error of a command, which ends no query."""
+    log = tmp_path / "log"
+    log.mkdir()
+    about = {"version": 1, "id": "i", "bucket": "b12", "prefix": "", "made_ms": 1}
+    (log / "log.json").write_text(json.dumps(about))
+    (log / name).write_text("something else")
+    file = tmp_path / "query.json"
+    file.write_text(json.dumps({"aws.s3.bucket.name": "b12", "state.path": str(log)}))
+
+    with pytest.raises(InvalidConfiguration, match=f"{name} .*state.path of its own") as raised:
+        status(file)
+
+    assert exit_code(raised.value) is Exit.CONFIGURATION
+
+
+def test_a_state_path_that_does_not_answer_is_unusable(tmp_path: Path) -> None:
+    """It may answer the next time."""
+    file = tmp_path / "query.json"
+    given = {
+        "aws.s3.bucket.name": "b12",
+        "state.path": "s3://log/of/it",
+        "aws.s3.endpoint": "http://127.0.0.1:1",
+        "aws.access.key.id": "test",
+        "aws.secret.access.key": "test",
+    }
+    file.write_text(json.dumps(given))
+
+    with pytest.raises(Unavailable, match="is out of reach") as raised:
+        status(file)
+
+    assert exit_code(raised.value) is Exit.UNUSABLE

@@ -201,6 +201,15 @@ def test_an_interval_that_nobody_waits_for_is_refused(configuration: Path, inter
     assert "--interval" in result.output
 
 
+@pytest.mark.parametrize("seconds", ["inf", "nan", "0", "-1", "604801"])
+def test_a_time_to_start_that_is_none_is_refused(configuration: Path, seconds: str) -> None:
+    """Who gives no end would wait for ever for brokers that are not there."""
+    result = CliRunner().invoke(app, ["plan", str(configuration), "--startup-timeout", seconds])
+
+    assert result.exit_code == 2
+    assert "--startup-timeout" in result.output
+
+
 def _answers(*answers: dict[str, Any] | BaseException) -> Callable[[], dict[str, Any]]:
     """A question that is answered with each of these in turn, or ends with it."""
     left = iter(answers)

@@ -67,11 +67,23 @@ def test_offsets_that_kafka_does_not_have(archived: int | None, verdict: Verdict
 )
 def test_offsets_of_another_headrace_are_an_error(mark: str, *, is_foreign: bool) -> None:
     """`run` would stop at them; those of another tool are where it goes on."""
-    part = ReadFacts(topic="orders", partition=0, begin=0, end=9, archived=6, mark=mark)
+    part = ReadFacts(topic="orders", partition=0, begin=0, end=9, archived=6, mark=mark, topic_id="id")
 
     found = [each[1] for each in _topics(partitions=[part]) if each[0] == "offsets"]
 
     assert found == ([Verdict.FAIL] if is_foreign else [])
+
+
+@pytest.mark.parametrize(("topic_id", "is_other"), [("id", False), ("id2", True)])
+def test_offsets_of_another_topic_of_this_name_are_a_warning(topic_id: str, *, is_other: bool) -> None:
+    """As after a group was copied to another cluster."""
+    mark = "headrace uploads-offsets id"
+    one = ReadFacts(topic="orders", partition=0, begin=0, end=9, archived=6, mark=mark, topic_id=topic_id)
+
+    found = [each[1:] for each in _topics(partitions=[one]) if each[0] == "offsets"]
+
+    assert [each[0] for each in found] == ([Verdict.WARN] if is_other else [])
+    assert all("or this is another cluster" in each[1] for each in found)
 
 
 def test_topics_that_cannot_be_described_are_unusable() -> None:

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ingest.cli.object_command import (
     states_of,
     without_left_out,
 )
+from ingest.cli.replay_and_mark import replay
 from ingest.source.catalogue import Selection
 from ingest.source.object_selection import unfinished_left_out
 from tests.headrace.options.loading import load_with
@@ -34,14 +36,14 @@ def _id(key: str) -> ObjectId:
 SPLIT = _id("split")
 ENTRIES: dict[LedgerKey, LedgerEntry] = {
     _id("in/bad"): LedgerEntry(state=State.QUARANTINED, records=3, last_modified_ms=OLD_MS),
-    _id("in/done"): LedgerEntry(state=State.DONE, records=10, last_modified_ms=NEW_MS),
+    _id("in/done"): LedgerEntry(state=State.DONE, records=10, bad=990, last_modified_ms=NEW_MS),
     _id("in/new"): LedgerEntry(state=State.NEW, last_modified_ms=NEW_MS),
     _id("out/done"): LedgerEntry(state=State.DONE, records=10, last_modified_ms=NEW_MS),
     _id("out/failed"): LedgerEntry(state=State.FAILED, last_modified_ms=NEW_MS),
     _id("out/skipped"): LedgerEntry(state=State.SKIPPED, reason="missing", last_modified_ms=NEW_MS),
     SPLIT: LedgerEntry(state=State.PARTIAL, cuts=(0, 5, 9), last_modified_ms=NEW_MS),
-    SplitKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4),
-    SplitKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1),
+    SplitKey(SPLIT, 0, 5): LedgerEntry(state=State.DONE, records=4, bad=2),
+    SplitKey(SPLIT, 5, 9): LedgerEntry(state=State.PARTIAL, records=1, bad=1),
     ObjectId("other", "in/bad", "e"): LedgerEntry(state=State.QUARANTINED, last_modified_ms=OLD_MS),
 }
 
@@ -102,7 +104,39 @@ def test_records_of_a_split_object_are_those_of_its_slices(cache: LedgerCache) -
     """Its own entry counts them only in the end; a person is told what will repeat."""
     [found] = objects_to_replay(cache, ["bucket"], Selection(key="split"), from_start=True)
 
-    assert found.records == 5
+    assert (found.records, found.bad) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("from_start", "has_topic", "expected", "said"),
+    [
+        (
+            True,
+            True,
+            990,
+            "10 records of theirs, and up to 990 dead letters, will be in Kafka a second time.",
+        ),
+        (True, False, 0, "10 records of theirs will be in Kafka a second time."),
+        (False, True, 0, "Nothing that is in Kafka already will be repeated."),
+    ],
+)
+def test_dead_letters_come_again_as_well(
+    cache: LedgerCache, from_start: bool, has_topic: bool, expected: int, said: str
+) -> None:
+    """Where there is a topic of them: their number says more than that of the records here."""
+    topic = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dead"} if has_topic else {}
+    request = CommandRequest(
+        settings=load_with(topic),
+        action="replay",
+        chosen=list(objects_to_replay(cache, ["bucket"], Selection(key="in/done"), from_start=True)),
+        from_start=from_start,
+        dry_run=True,
+        yes=False,
+        as_json=False,
+        timeout=1,
+    )
+    assert list(lines_of(request))[-1] == said
+    assert shape_of(request, None)["dead_letters_repeated"] == expected
 
 
 @pytest.mark.parametrize(
@@ -128,6 +162,17 @@ def test_what_is_no_moment_or_no_state_is_refused_with_the_form_expected() -> No
     with pytest.raises(InvalidConfiguration, match="expected one of partial, done"):
         states_of(["finished"])
     assert states_of(["DONE "]) == {State.DONE}
+
+
+@pytest.mark.parametrize("from_start", [True, False])
+def test_what_is_asked_for_already_is_no_state_to_replay(tmp_path: Path, *, from_start: bool) -> None:
+    """It is said before the ledger is asked, with what reads it; next to other states it is passed over."""
+    options = {"name": "n", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "b12", "topic": "t"}
+    file = tmp_path / "source.json"
+    file.write_text(json.dumps({**options, "file.name.template": ".*"}))
+
+    with pytest.raises(InvalidConfiguration, match="asked for already, and `headrace run` reads it"):
+        replay(file, state=["new"], from_start=from_start)
 
 
 def test_of_several_buckets_all_or_one_are_chosen(cache: LedgerCache) -> None:
