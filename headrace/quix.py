@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from headrace.connector import Connector, settings_of
 from headrace.connector import run as run_connector
-from headrace.frames import check_columns
+from headrace.frames import as_recorded
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
 from headrace.vendors.quix.names import prefix_of
 
@@ -199,7 +199,7 @@ class FileSink:
 
     def foreach_batch(self, frame: "DataFrame", batch_id: int) -> None:
         """Write a batch of Spark's Kafka source, for `foreachBatch`: see `Connector.foreach_batch`."""
-        check_columns(dict(frame.dtypes))
+        frame = as_recorded(frame)
         # Names have _ for each - of a topic: two that would meet are refused, with those of earlier batches.
         self._topics.update(row.topic for row in frame.select("topic").distinct().collect())
         config = {**_NOBODY, "topics": ",".join(sorted(self._topics)), **self._output()}

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.frames import check_columns
+from headrace.frames import as_recorded, check_columns
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import OutputFormat
 from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination
+from spark.frames.writing import spelled
 
 _SINK: dict[str, Any] = {
     "name": "archive",
@@ -165,6 +166,7 @@ def test_formats_of_quix_are_options(form: Any, ending: str, output: OutputForma
         ({"offset": None}, "The frame has no column offset"),
         ({"value": "struct<a:int>"}, "column value is struct<a:int>: expected binary or string"),
         ({"headers": "string"}, "column headers is string"),
+        ({"timestamp": "timestamp_ntz"}, "column timestamp is timestamp_ntz: expected timestamp, as Spark's"),
     ],
 )
 def test_a_frame_of_other_columns_is_refused(change: dict[str, str | None], sentence: str) -> None:
@@ -178,3 +180,35 @@ def test_a_frame_of_other_columns_is_refused(change: dict[str, str | None], sent
 def test_columns_beside_those_of_kafka_do_not_matter() -> None:
     """Nor is a text a reason to refuse keys and values."""
     check_columns({**_KAFKA, "key": "string", "value": "string", "mine": "double"})
+
+
+class _Frame:
+    """Columns with types, as a frame of Spark shows them."""
+
+    def __init__(self, dtypes: list[tuple[str, str]]) -> None:
+        self.dtypes = dtypes
+        self.columns = [name for name, _ in dtypes]
+
+    def toDF(self, *names: str) -> "_Frame":  # noqa: N802  # Spark's
+        return _Frame([(name, kind) for name, (_, kind) in zip(names, self.dtypes, strict=True)])
+
+
+def test_columns_are_known_in_any_case() -> None:
+    """Catalogs and selects spell them otherwise: headers and times were lost without a word."""
+    kafka = {**_KAFKA, "headers": "array<struct<key:string,value:binary>>"}
+    frame: Any = _Frame([(name.upper(), kind) for name, kind in kafka.items()])
+    assert dict(as_recorded(frame).dtypes) == kafka
+
+    wrong: Any = _Frame([*_KAFKA.items(), ("Headers", "string")])
+    with pytest.raises(headrace.InvalidConfiguration, match="column headers is string"):
+        as_recorded(wrong)
+
+
+def test_another_spelling_next_to_a_column_is_another_column() -> None:
+    """With spark.sql.caseSensitive there may be both; of two others none is the one that is meant."""
+    assert spelled(["KEY", "key", "Mine", "timestamptype"]) == ["KEY", "key", "Mine", "timestampType"]
+    for twice in (["KEY", "Key"], ["key", "key"]):
+        with pytest.raises(
+            headrace.HeadraceError, match=f"has the columns {' and '.join(twice)}, and a record has"
+        ):
+            spelled(twice)
