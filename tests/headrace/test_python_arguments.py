@@ -12,7 +12,7 @@ import headrace
 from headrace.frames import as_recorded, check_columns
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import OutputFormat
-from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination
+from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination, rotation_of
 from spark.frames.writing import spelled
 
 _SINK: dict[str, Any] = {
@@ -126,6 +126,20 @@ def test_run_wants_the_main_thread() -> None:
             ),
             "FileSink.run(topics=..) is empty",
         ),
+        (
+            lambda: FileSink(destination=_destination()).run([None], "b:9092", "n"),  # type: ignore[list-item]  # what is refused
+            "FileSink.run(topics=..) has None: give names",
+        ),
+        (lambda: JSONFormat(None), "file_extension=None"),  # type: ignore[arg-type]  # what is refused
+        *(
+            (
+                lambda given=given: FileSink(destination=_destination()).run(
+                    ["t"], "b:9092", "n", commit_interval=given
+                ),
+                f"FileSink.run(commit_interval={given!r}): expected seconds",
+            )
+            for given in (float("nan"), float("inf"), None, "5")
+        ),
     ],
 )
 def test_a_bad_argument_of_quix_is_a_sentence(make: Callable[[], object], sentence: str) -> None:
@@ -158,6 +172,22 @@ def test_formats_of_quix_are_options(form: Any, ending: str, output: OutputForma
     assert sink.names.prefix == "data/"
     assert sink.names.template == "{{topic:hyphens=_}}/{{partition}}/{{start_offset:padding=19}}" + ending
     assert sink.rotation.records == 3
+
+
+@pytest.mark.parametrize(
+    ("interval", "every", "options"),
+    [
+        (5.0, 0, {"rotate.age.ms": 5000, "rotate.records": 0}),
+        (0.0004, 7, {"rotate.age.ms": 1, "rotate.records": 7}),
+        (0, 1000, {"rotate.records": 1}),
+        (-1.0, 0, {"rotate.records": 1}),
+    ],
+)
+def test_an_interval_of_nothing_ends_with_each_record(
+    interval: float, every: int, options: dict[str, int]
+) -> None:
+    """As there; here an age of 0 is none, and objects were open for an hour."""
+    assert rotation_of(interval, every) == options
 
 
 @pytest.mark.parametrize(
