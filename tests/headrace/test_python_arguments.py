@@ -1,6 +1,7 @@
 """What the Python API takes, and the sentence for what it does not. Nothing is contacted."""
 
 import json
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -91,6 +92,17 @@ def test_what_was_not_started_is_stopped() -> None:
         connector.stop()
     with pytest.raises(headrace.InvalidConfiguration, match="startup_timeout = 0"):
         headrace.Connector(_SINK, startup_timeout=0)
+
+
+def test_what_writes_batches_can_be_sent_to_spark() -> None:
+    """Spark Connect pickles it; a lock and a thread cannot be, and what is made of it was not started."""
+    connector = headrace.Connector(_SINK, startup_timeout=7)
+    sent = pickle.loads(pickle.dumps(connector.foreach_batch))  # noqa: S301  # our own
+
+    assert sent.__self__.settings == connector.settings
+    assert not sent.__self__.is_running
+    with pytest.raises(headrace.HeadraceError, match="'archive' was not started"):
+        sent.__self__.stop()
 
 
 def test_run_wants_the_main_thread() -> None:
