@@ -63,6 +63,7 @@ from spark.frames.inference import (
     inferred_schema,
     keep_schema,
     kept_schema,
+    refuse_evolution,
     refuse_unread,
     warn_of_spellings,
 )
@@ -197,6 +198,7 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
     elif not is_inferred:
         _refuse_odd_columns(schema, template_names(settings))
         refuse_unread(schema, settings.shared.format)
+        refuse_evolution(settings, schema)
         if METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
             raise FrameRefused(
                 f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
