@@ -113,11 +113,23 @@ class Connector:
         self._until_idle = until_idle
         self._accept_new_ledger = accept_new_ledger
         self._startup_seconds = startup_timeout
+        self._as_new()
+
+    def _as_new(self) -> None:
         self._stop = Stop()
         self._service: Service | None = None
         self._thread: threading.Thread | None = None
         self._code: Exit | None = None
         self._error: BaseException | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark Connect sends `foreach_batch` to its server. What runs stays here.
+        kept = ("_settings", "_until_idle", "_accept_new_ledger", "_startup_seconds")
+        return {name: self.__dict__[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._as_new()
 
     def __enter__(self) -> Self:
         return self.start()

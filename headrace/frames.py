@@ -20,7 +20,8 @@ _FORMS: Final = {
     "offset": _NUMBERS,
     "key": _BYTES,
     "value": _BYTES,
-    "timestamp": frozenset({"timestamp", "timestamp_ntz"}),
+    # One without a zone would be shifted by that of the session.
+    "timestamp": frozenset({"timestamp"}),
     "timestampType": _NUMBERS,
     "headers": frozenset({"array<struct<key:string,value:binary>>"}),
 }
@@ -45,12 +46,14 @@ def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
         raise InvalidConfiguration(
             f"{settings.name!r} is a source: foreach_batch archives what Spark read from Kafka; set topics."
         )
-    check_columns(dict(frame.dtypes))
+    frame = as_recorded(frame)
     from pyspark.errors import PySparkException
 
+    from spark.frames.writing import warn_of_others
     from spark.sink.frame_writer import RESULT_SCHEMA
     from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
+    warn_of_others(frame.columns)
     given: SinkTaskSettings = sink_task_settings(settings, sink)
 
     def write(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -83,6 +86,16 @@ _OTHER_PYTHON: Final = (
 )
 
 
+def as_recorded(frame: "DataFrame") -> "DataFrame":
+    """The frame with its columns spelled as a record's; refused unless it is one of Spark's Kafka source."""
+    from spark.frames.writing import spelled
+
+    names = spelled(frame.columns)
+    found = frame if names == frame.columns else frame.toDF(*names)
+    check_columns(dict(found.dtypes))
+    return found
+
+
 def check_columns(types: dict[str, str]) -> None:
     """InvalidConfiguration unless these are columns of Spark's Kafka source; others may be next to them."""
     missing = [name for name in _NEEDED if name not in types]
@@ -95,7 +108,7 @@ def check_columns(types: dict[str, str]) -> None:
         if name in types and types[name] not in forms:
             raise InvalidConfiguration(
                 f"The frame's column {name} is {types[name]}: expected {' or '.join(sorted(forms))}, as "
-                "Spark's Kafka source has it."
+                "Spark's Kafka source has it; cast it."
             )
 
 
@@ -104,7 +117,7 @@ def _sorted(frame: "DataFrame") -> "DataFrame":
     from pyspark.sql import functions as f
 
     given = set(frame.columns)
-    timestamp = f.expr("unix_millis(cast(timestamp as timestamp))") if "timestamp" in given else f.lit(None)
+    timestamp = f.expr("unix_millis(timestamp)") if "timestamp" in given else f.lit(None)
     kind = f.col("timestampType").cast("long") if "timestampType" in given else f.lit(None)
     nothing = f.lit(None).cast("array<struct<key:string,value:binary>>")
     columns = (

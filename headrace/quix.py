@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from headrace.connector import Connector, settings_of
 from headrace.connector import run as run_connector
-from headrace.frames import check_columns
+from headrace.frames import as_recorded
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
 from headrace.vendors.quix.names import prefix_of
 
@@ -164,9 +164,12 @@ class FileSink:
         options: Mapping[str, Any] = _NO_OPTIONS,
     ) -> dict[str, Any]:
         """The configuration that `run` runs, secrets included; `options` win over all others."""
-        names = [topics] if isinstance(topics, str) else list(topics)
+        names: list[Any] = [topics] if isinstance(topics, str) else list(topics or ())
         if not names:
             raise InvalidConfiguration("FileSink.run(topics=..) is empty: name one topic or more.")
+        others = [name for name in names if not isinstance(name, str)]
+        if others:
+            raise InvalidConfiguration(f"FileSink.run(topics=..) has {others[0]!r}: give names, as texts.")
         return {
             "connector.class": "HeadraceSink",
             "name": name,
@@ -189,9 +192,10 @@ class FileSink:
     ) -> Exit:
         """How it ended: archives the topics until SIGTERM or SIGINT, exactly once. See `headrace.run`.
 
-        `commit_interval` (seconds) and `commit_every` (records of a partition; 0: off) close objects.
+        `commit_interval` (seconds; 0 or less: after each record, as there) and `commit_every` (records of a
+        partition; 0: off) close objects.
         """
-        rotation = {"rotate.age.ms": round(commit_interval * 1000), "rotate.records": commit_every}
+        rotation = rotation_of(commit_interval, commit_every)
         config = self.configuration(
             topics=topics, bootstrap_servers=bootstrap_servers, name=name, options={**rotation, **options}
         )
@@ -199,7 +203,7 @@ class FileSink:
 
     def foreach_batch(self, frame: "DataFrame", batch_id: int) -> None:
         """Write a batch of Spark's Kafka source, for `foreachBatch`: see `Connector.foreach_batch`."""
-        check_columns(dict(frame.dtypes))
+        frame = as_recorded(frame)
         # Names have _ for each - of a topic: two that would meet are refused, with those of earlier batches.
         self._topics.update(row.topic for row in frame.select("topic").distinct().collect())
         config = {**_NOBODY, "topics": ",".join(sorted(self._topics)), **self._output()}
@@ -231,8 +235,23 @@ def _format(given: Any) -> JSONFormat | ParquetFormat:
     )
 
 
-def _check_extension(text: str) -> None:
-    if not text.startswith(".") or "/" in text or "{{" in text:
+def rotation_of(interval: float, every: int) -> dict[str, int]:
+    """`commit_interval` and `commit_every` as options; of 0 or less, an interval ends with each record."""
+    try:
+        milliseconds = round(interval * 1000)
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise InvalidConfiguration(
+            f"FileSink.run(commit_interval={interval!r}): expected seconds, such as 5.0; 0 closes an object "
+            "after each record."
+        ) from error
+    if interval <= 0:
+        return {"rotate.records": 1}
+    # An age of 0 would be none.
+    return {"rotate.age.ms": max(1, milliseconds), "rotate.records": every}
+
+
+def _check_extension(text: Any) -> None:
+    if not isinstance(text, str) or not text.startswith(".") or "/" in text or "{{" in text:
         raise InvalidConfiguration(
             f"file_extension={text!r}: expected the end of a name, such as '.jsonl', without a slash."
         )

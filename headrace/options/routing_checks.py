@@ -62,6 +62,12 @@ def _check_buckets(values: Values) -> None:
             reading_options.NATIVE_START_KEY,
             "listings of a directory bucket have no order of keys; remove it",
         )
+    if values.are_good(reading_options.PREFIX) and values[reading_options.PREFIX][-1:] not in {"", "/"}:
+        values.refuse(
+            reading_options.PREFIX,
+            "listings of a directory bucket take no prefix within a name; end it with a slash, and choose "
+            "names by object.include",
+        )
 
 
 def _check_distribution(values: Values) -> None:

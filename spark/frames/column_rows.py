@@ -241,7 +241,7 @@ class ColumnReader:
             try:
                 value = fitted(bytes(raw), field.type, is_text=self._is_text, is_pruned=not self._sees_new)
                 found.append(value)
-            except Unfit:
+            except (Unfit, RecursionError):
                 found.append(None)
                 misfits[field.name] = bytes(raw)
         return found, misfits
@@ -317,7 +317,7 @@ def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:
         return None
     try:
         return MEMBERS.decode(raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
 
 

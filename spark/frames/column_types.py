@@ -33,6 +33,8 @@ def spelled_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return [name for name in names if first.setdefault(name.lower(), name) != name]
 
 
+_LEVELS: Final = 63
+"""So many lists and structs within one another Arrow hands to Spark, and no more."""
 _LONG: Final = 2**63
 _DIGITS: Final = 38
 _FLOAT_BITS: Final = 32
@@ -42,8 +44,8 @@ _WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 _UNSIGNED_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
-def type_of(value: Any) -> Any:  # noqa: PLR0911  # one case a kind of value
-    """The narrowest type of a value that msgspec has read from JSON."""
+def type_of(value: Any, levels: int = _LEVELS) -> Any:  # noqa: PLR0911  # one case a kind of value
+    """The narrowest type of a value that msgspec has read from JSON; a text for what is too deep within."""
     if value is None:
         return pa.null()
     if isinstance(value, bool):
@@ -55,10 +57,10 @@ def type_of(value: Any) -> Any:  # noqa: PLR0911  # one case a kind of value
         return pa.decimal128(_DIGITS, 0) if digits <= _DIGITS else pa.string()
     if isinstance(value, float):
         return pa.float64()
-    if isinstance(value, dict):
-        return pa.struct([(name, type_of(each)) for name, each in sorted(value.items())])
-    if isinstance(value, list):
-        return pa.list_(merged_all(map(type_of, value)))
+    if isinstance(value, dict) and levels:
+        return pa.struct([(name, type_of(each, levels - 1)) for name, each in sorted(value.items())])
+    if isinstance(value, list) and levels:
+        return pa.list_(merged_all(type_of(each, levels - 1) for each in value))
     return pa.string()
 
 
@@ -181,7 +183,10 @@ _ANY_DECODER: Final = msgspec.json.Decoder(float_hook=float)
 
 def type_of_json(raw: bytes) -> Any:
     """The narrowest type of a JSON value."""
-    return type_of(_ANY_DECODER.decode(raw))
+    try:
+        return type_of(_ANY_DECODER.decode(raw))
+    except RecursionError:
+        return pa.string()
 
 
 def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:
@@ -192,7 +197,7 @@ def columns_of_rows(rows: Iterable[bytes]) -> list[tuple[str, Any]]:
     for row in rows:
         try:
             value = _ANY_DECODER.decode(row)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             continue
         if isinstance(value, dict):
             for name, each in value.items():

@@ -244,11 +244,19 @@ class FramesSettings:
 
 def reading_settings(options: Mapping[str, str]) -> FramesSettings:
     """The settings of a read; FrameRefused with every problem on a line of its own."""
-    return _reading(tuple(sorted(options.items())))
+    items = tuple(sorted(options.items()))
+    if any("${" in value for value in options.values()):
+        # What is named may have changed since: a secret is renewed, and this process lives on.
+        return _read(items)
+    return _reading(items)
 
 
 @lru_cache(maxsize=4)
 def _reading(items: tuple[tuple[str, str], ...]) -> FramesSettings:
+    return _read(items)
+
+
+def _read(items: tuple[tuple[str, str], ...]) -> FramesSettings:
     own, shared, problems = split_options(dict(items), SHARED)
     problems += _globs_in(dict(items))
     values = parsed(own, problems)

@@ -57,7 +57,7 @@ from spark.frames.column_types import (
     merged_schema,
     spelled_otherwise,
 )
-from spark.frames.frame_options import FramesSettings, OnSuperseded
+from spark.frames.frame_options import EVOLUTION, FramesSettings, OnSuperseded
 from spark.frames.log_store import LogStore, refuse_other_directory
 
 _LOG = structlog.get_logger(__name__)
@@ -115,6 +115,15 @@ _READ: Final = (
     TimestampNTZType,
     TimestampType,
 )
+
+
+def refuse_evolution(settings: FramesSettings, schema: StructType) -> None:
+    """FrameRefused where the query says what new columns do, and its own schema leaves them out unseen."""
+    if EVOLUTION.name in settings.given and RESCUED not in schema.names:
+        raise FrameRefused(
+            f"{EVOLUTION.name} is for an inferred schema, and one is given, which leaves other columns out: "
+            f"remove the option, or have {RESCUED} string in the schema."
+        )
 
 
 def refuse_unread(schema: StructType, given: FormatSettings) -> None:

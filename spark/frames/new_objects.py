@@ -264,7 +264,7 @@ class Discovery:
             key for key in candidates if not isinstance(self._filter.route_or_reason(key), ExclusionReason)
         ]
         if not keys:
-            self.left_out[str(self._filter.route_or_reason(event.key))] += 1
+            self._leave_out(event.key)
             return None
         if event.etag is not None and not self._heads.is_needed(event, wall_ms()):
             announced = as_announced(event, ObjectId(self._bucket, event.key, event.etag), wall_ms())
@@ -274,6 +274,16 @@ class Discovery:
         question = self._heads.open(event, keys, wall_ms())
         self._ask(question.request)
         return question.token
+
+    def _leave_out(self, key: str) -> None:
+        reason = str(self._filter.route_or_reason(key))
+        is_outside = reason == ExclusionReason.OUTSIDE_PREFIX and not self._given.is_state(key)
+        if is_outside and not self.left_out[reason]:
+            detail = (
+                "such messages are deleted: a query that is to read these objects needs a queue of its own"
+            )
+            _LOG.warning("message_outside_prefix", key=printable(key), detail=detail)
+        self.left_out[reason] += 1
 
     def _ask(self, head: HeadRequest) -> None:
         self._listeners.request_head(

@@ -58,9 +58,9 @@ _OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
 """Their fields, or groups of a pattern, are texts whatever they hold."""
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def s3_calls(settings: S3Settings) -> S3Calls:
-    """The process's client for these settings, kept for its later tasks."""
+    """The process's client for these settings, kept for its later tasks; renewed keys are others."""
     return new_s3_calls(settings)
 
 

@@ -36,7 +36,7 @@ from pyspark.sql.types import (
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
-from headrace.model.objects import Route, S3Object
+from headrace.model.objects import Route, S3Object, is_directory_bucket
 from headrace.model.text_formatting import printable
 from headrace.options.choices import Tolerance
 from ingest.source.catalogue import Baseline
@@ -63,6 +63,7 @@ from spark.frames.inference import (
     inferred_schema,
     keep_schema,
     kept_schema,
+    refuse_evolution,
     refuse_unread,
     warn_of_spellings,
 )
@@ -197,6 +198,7 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
     elif not is_inferred:
         _refuse_odd_columns(schema, template_names(settings))
         refuse_unread(schema, settings.shared.format)
+        refuse_evolution(settings, schema)
         if METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
             raise FrameRefused(
                 f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
@@ -351,7 +353,11 @@ class HeadraceReader(DataSourceReader):
             for each in self._filters
             if isinstance(each, EqualTo | StringStartsWith) and each.attribute == KEY_PATH
         ]
-        return max((each for each in given if each.startswith(prefix)), key=len, default=prefix)
+        found = max((each for each in given if each.startswith(prefix)), key=len, default=prefix)
+        if is_directory_bucket(self._settings.shared.s3.bucket):
+            # It refuses those that end within a name.
+            return found[: max(len(prefix), found.rfind("/") + 1)]
+        return found
 
     def _is_needed(self, found: S3Object, route: Route) -> bool:
         values = shown_values(found, route, self._shown) if self._filters else {}

@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.sink_entries import SealedObject
@@ -80,7 +80,7 @@ _BASE: Final = {
 _BY_TOPICS: Final = "list them in topics, or "
 """A fix of `headrace run` that a writer does not have: its rows name their topics."""
 _NEEDED: Final = ("topic", "partition", "offset", "value")
-_COLUMNS: Final = frozenset({*_NEEDED, "key", "headers", "timestamp", "timestampType"})
+_COLUMNS: Final = (*_NEEDED, "key", "headers", "timestamp", "timestampType")
 _QUERY: Final = "sql.streaming.queryId"
 
 
@@ -95,17 +95,16 @@ class WriteSettings(Shipped):
 
 def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrites: bool) -> WriteSettings:
     """The settings of a write; FrameRefused with every problem, or for columns that are missing."""
-    missing = [name for name in _NEEDED if name not in schema.fieldNames()]
+    names = spelled(schema.fieldNames())
+    missing = [name for name in _NEEDED if name not in names]
     if missing:
         raise FrameRefused(
             f'The frame has no column {", ".join(missing)}: format("headrace") writes records, with topic, '
             "partition, offset, value, and key, timestamp and headers where they have them."
         )
-    for field in schema.fields:
-        refuse_another_type(field)
-    others = [name for name in schema.fieldNames() if name not in _COLUMNS]
-    if others:
-        _LOG.warning("columns_left_out", columns=others, detail="they are none of a record in Kafka")
+    for name, field in zip(names, schema.fields, strict=True):
+        refuse_another_type(StructField(name, field.dataType))
+    warn_of_others(names)
     own, shared, problems = split_options(options, WRITTEN, instead=_OF_A_PROCESS)
     state_path = own.pop(STATE_PATH.name, None)
     problems += [f"{name}: is an option of reads; remove it" for name in own]
@@ -115,6 +114,32 @@ def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrit
         raise FrameRefused(str(refused).replace(_BY_TOPICS, "")) from None
     assert settings.sink is not None, "topics.regex makes it one"
     return WriteSettings(sink_task_settings(settings, settings.sink), state_path, overwrites)
+
+
+def spelled(names: Sequence[str]) -> list[str]:
+    """The names of columns, as a record has them where they differ from its own by case alone.
+
+    Spark has them for one name. Next to the record's own another spelling stays what it is. FrameRefused
+    where two could be meant.
+    """
+    meant: dict[str, str] = {}
+    for wanted in _COLUMNS:
+        exact = [name for name in names if name == wanted]
+        found = exact or [name for name in names if name.lower() == wanted.lower()]
+        if len(found) > 1:
+            raise FrameRefused(
+                f"The frame has the columns {' and '.join(found)}, and a record has one {wanted}: drop or "
+                "rename the others."
+            )
+        meant |= dict.fromkeys(found, wanted)
+    return [meant.get(name, name) for name in names]
+
+
+def warn_of_others(names: Sequence[str]) -> None:
+    """Log which of these columns are none of a record, and are not written."""
+    others = [name for name in names if name not in _COLUMNS]
+    if others:
+        _LOG.warning("columns_left_out", columns=others, detail="they are none of a record in Kafka")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +163,7 @@ class HeadraceWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[Any]) -> Sent:
         """Send the rows of one task."""
-        return _sent(self._settings, self._id, iterator)
+        return _sent(self._settings, self._id, map(_recorded, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Have all objects visible; FrameRefused where rows of a partition came to tasks in turn."""
@@ -174,7 +199,7 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         """Send the rows of one task."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY)
-        return _sent(self._settings, query or "query", in_order(iterator))
+        return _sent(self._settings, query or "query", in_order(map(_recorded, iterator)))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
         """Have the objects of the batch visible: those that its first commit has named."""
@@ -248,6 +273,11 @@ def _query_of(messages: Iterable[WriterCommitMessage | None]) -> str | None:
 
 
 # -- in a task ---------------------------------------------------------------------------------------------
+
+
+def _recorded(batch: Any) -> Any:
+    """The batch with its columns spelled as a record's."""
+    return batch.rename_columns(spelled(batch.schema.names))
 
 
 def _sent(settings: WriteSettings, query: str, batches: Iterable[Any]) -> Sent:

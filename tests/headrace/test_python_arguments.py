@@ -1,6 +1,7 @@
 """What the Python API takes, and the sentence for what it does not. Nothing is contacted."""
 
 import json
+import pickle
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.frames import check_columns
+from headrace.frames import as_recorded, check_columns
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import OutputFormat
-from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination
+from headrace.quix import FileSink, JSONFormat, ParquetFormat, S3Destination, rotation_of
+from spark.frames.writing import spelled
 
 _SINK: dict[str, Any] = {
     "name": "archive",
@@ -92,6 +94,17 @@ def test_what_was_not_started_is_stopped() -> None:
         headrace.Connector(_SINK, startup_timeout=0)
 
 
+def test_what_writes_batches_can_be_sent_to_spark() -> None:
+    """Spark Connect pickles it; a lock and a thread cannot be, and what is made of it was not started."""
+    connector = headrace.Connector(_SINK, startup_timeout=7)
+    sent = pickle.loads(pickle.dumps(connector.foreach_batch))  # noqa: S301  # our own
+
+    assert sent.__self__.settings == connector.settings
+    assert not sent.__self__.is_running
+    with pytest.raises(headrace.HeadraceError, match="'archive' was not started"):
+        sent.__self__.stop()
+
+
 def test_run_wants_the_main_thread() -> None:
     """Signals reach no other."""
     found: list[str] = []
@@ -124,6 +137,20 @@ def test_run_wants_the_main_thread() -> None:
                 topics=[], bootstrap_servers="b:9092", name="n"
             ),
             "FileSink.run(topics=..) is empty",
+        ),
+        (
+            lambda: FileSink(destination=_destination()).run([None], "b:9092", "n"),  # type: ignore[list-item]  # what is refused
+            "FileSink.run(topics=..) has None: give names",
+        ),
+        (lambda: JSONFormat(None), "file_extension=None"),  # type: ignore[arg-type]  # what is refused
+        *(
+            (
+                lambda given=given: FileSink(destination=_destination()).run(
+                    ["t"], "b:9092", "n", commit_interval=given
+                ),
+                f"FileSink.run(commit_interval={given!r}): expected seconds",
+            )
+            for given in (float("nan"), float("inf"), None, "5")
         ),
     ],
 )
@@ -160,11 +187,28 @@ def test_formats_of_quix_are_options(form: Any, ending: str, output: OutputForma
 
 
 @pytest.mark.parametrize(
+    ("interval", "every", "options"),
+    [
+        (5.0, 0, {"rotate.age.ms": 5000, "rotate.records": 0}),
+        (0.0004, 7, {"rotate.age.ms": 1, "rotate.records": 7}),
+        (0, 1000, {"rotate.records": 1}),
+        (-1.0, 0, {"rotate.records": 1}),
+    ],
+)
+def test_an_interval_of_nothing_ends_with_each_record(
+    interval: float, every: int, options: dict[str, int]
+) -> None:
+    """As there; here an age of 0 is none, and objects were open for an hour."""
+    assert rotation_of(interval, every) == options
+
+
+@pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"offset": None}, "The frame has no column offset"),
         ({"value": "struct<a:int>"}, "column value is struct<a:int>: expected binary or string"),
         ({"headers": "string"}, "column headers is string"),
+        ({"timestamp": "timestamp_ntz"}, "column timestamp is timestamp_ntz: expected timestamp, as Spark's"),
     ],
 )
 def test_a_frame_of_other_columns_is_refused(change: dict[str, str | None], sentence: str) -> None:
@@ -178,3 +222,35 @@ def test_a_frame_of_other_columns_is_refused(change: dict[str, str | None], sent
 def test_columns_beside_those_of_kafka_do_not_matter() -> None:
     """Nor is a text a reason to refuse keys and values."""
     check_columns({**_KAFKA, "key": "string", "value": "string", "mine": "double"})
+
+
+class _Frame:
+    """Columns with types, as a frame of Spark shows them."""
+
+    def __init__(self, dtypes: list[tuple[str, str]]) -> None:
+        self.dtypes = dtypes
+        self.columns = [name for name, _ in dtypes]
+
+    def toDF(self, *names: str) -> "_Frame":  # noqa: N802  # Spark's
+        return _Frame([(name, kind) for name, (_, kind) in zip(names, self.dtypes, strict=True)])
+
+
+def test_columns_are_known_in_any_case() -> None:
+    """Catalogs and selects spell them otherwise: headers and times were lost without a word."""
+    kafka = {**_KAFKA, "headers": "array<struct<key:string,value:binary>>"}
+    frame: Any = _Frame([(name.upper(), kind) for name, kind in kafka.items()])
+    assert dict(as_recorded(frame).dtypes) == kafka
+
+    wrong: Any = _Frame([*_KAFKA.items(), ("Headers", "string")])
+    with pytest.raises(headrace.InvalidConfiguration, match="column headers is string"):
+        as_recorded(wrong)
+
+
+def test_another_spelling_next_to_a_column_is_another_column() -> None:
+    """With spark.sql.caseSensitive there may be both; of two others none is the one that is meant."""
+    assert spelled(["KEY", "key", "Mine", "timestamptype"]) == ["KEY", "key", "Mine", "timestampType"]
+    for twice in (["KEY", "Key"], ["key", "key"]):
+        with pytest.raises(
+            headrace.HeadraceError, match=f"has the columns {' and '.join(twice)}, and a record has"
+        ):
+            spelled(twice)

@@ -221,6 +221,12 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="start key without an order",
         ),
         pytest.param(
+            {"aws.s3.bucket.name": "data--euw1-az1--x-s3", "aws.s3.prefix": "in/2026-"},
+            "aws.s3.prefix = 'in/2026-': listings of a directory bucket take no prefix within a name; end it "
+            "with a slash, and choose names by object.include",
+            id="prefix within a name",
+        ),
+        pytest.param(
             {
                 "aws.s3.bucket.name": "point-abc-s3alias",
                 "sqs.queue.url": "https://sqs.eu-west-1.amazonaws.com/123456789012/q",

@@ -8,6 +8,7 @@ import pytest
 from headrace.model.errors import FrameRefused
 from headrace.options.choices import CredentialsProvider
 from headrace.options.settings import ProviderCredentials
+from spark.frames.frame_options import reading_settings
 from spark.frames.log_store import LogStore, log_store
 from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, error, said, settings
 
@@ -52,3 +53,19 @@ def test_the_log_of_a_query_survives_rotated_keys(
             call(log_store("s3://bucket/state", given))
         # What follows the head of a request is taken for another one.
         assert len([one for one in server.asked if one.headers]) == 2
+
+
+def test_a_secret_that_a_reference_names_is_read_by_each_query(tmp_path: Path) -> None:
+    """One process of Spark's plans many: it knew the options, and had the secret that was replaced."""
+    file = tmp_path / "secret.properties"
+    options = {
+        "path": "s3://bucket/in/",
+        "aws.access.key.id": "AKIA",
+        "aws.secret.access.key": f"${{file:{file}:secret}}",
+    }
+    file.write_text("secret=old\n")
+    old = reading_settings(options).shared.s3
+    assert reading_settings(options).shared.s3 == old
+
+    file.write_text("secret=new\n")
+    assert reading_settings(options).shared.s3 != old

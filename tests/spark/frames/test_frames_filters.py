@@ -164,6 +164,15 @@ def test_keys_that_filters_begin_are_listed_alone() -> None:
     assert reader._prefix() == "in/2026-"
 
 
+def test_a_directory_bucket_is_listed_by_directories() -> None:
+    """It refuses a prefix that ends within a name: a filter broke the read."""
+    options = {"path": "s3://logs--use1-az4--x-s3/in/", "poll.listing": "full"}
+    for key, listed in (("in/2026-", "in/"), ("in/2026/01-", "in/2026/"), ("in/2026/", "in/2026/")):
+        reader = _reader(_schema(), **options)
+        reader.pushFilters([StringStartsWith(_KEY, key)])
+        assert reader._prefix() == listed
+
+
 def test_spark_knows_the_reader_as_one_that_needs_no_setting() -> None:
     """PySpark refuses others unless filters are pushed: as `plan_data_source_read` looks."""
     assert getattr(_reader(_schema()).pushFilters, "__func__", None) is DataSourceReader.pushFilters

@@ -6,6 +6,7 @@ from typing import Any, Final
 from unittest.mock import Mock
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.model.errors import ObjectForbidden
 from headrace.model.objects import ObjectId, S3Object
@@ -102,3 +103,15 @@ def test_a_message_whose_objects_are_all_read(tmp_path: Path) -> None:
     queue.discovery.commit(1)
 
     assert queue.ends == ([_MESSAGE], [])
+
+
+def test_a_message_of_objects_that_another_query_may_want(tmp_path: Path) -> None:
+    """It is deleted, as one queue has one query, and the log says so once."""
+    queue = Queue(tmp_path)
+    with capture_logs() as lines:
+        queue.receive("elsewhere/a")
+        queue.receive("elsewhere/b")
+
+    assert queue.ends == ([_MESSAGE, _MESSAGE], [])
+    told = [line["key"] for line in lines if line["event"] == "message_outside_prefix"]
+    assert told == ["elsewhere/a"]

@@ -358,6 +358,18 @@ def test_columns_that_cannot_be(columns: StructType, sentence: str) -> None:
     assert reader is not None
 
 
+@pytest.mark.parametrize("evolution", ["fail", "add", "rescue"])
+def test_new_columns_are_not_left_out_unseen_where_the_query_says_what_they_do(evolution: str) -> None:
+    """The option was passed over next to a schema; one with `_rescued_data` loses nothing."""
+    options = {"path": "s3://b12/", "rows": "columns", "state.path": "unused"}
+    source = HeadraceSource(CaseInsensitiveDict({**options, "schema.evolution": evolution}))
+    schema = StructType().add("n", "long")
+    with pytest.raises(FrameRefused, match=r"schema\.evolution is for an inferred schema, and one is given"):
+        source.reader(schema)
+    assert source.reader(StructType([*schema.fields]).add("_rescued_data", "string")) is not None
+    assert HeadraceSource(CaseInsensitiveDict(options)).reader(schema) is not None
+
+
 def test_a_path_that_is_none_is_one_problem() -> None:
     """The bucket is not missing in addition."""
     with pytest.raises(FrameRefused) as raised:

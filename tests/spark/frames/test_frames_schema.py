@@ -1,5 +1,6 @@
 """Types of columns: a join, and a value of each type fits what they were merged to."""
 
+import io
 import json
 from decimal import Decimal
 from typing import Any
@@ -18,6 +19,7 @@ from spark.frames.column_types import (
     merged_all,
     merged_schema,
     type_of,
+    type_of_json,
 )
 
 _SCALARS = st.sampled_from(
@@ -204,3 +206,26 @@ def test_columns_appear_in_their_order() -> None:
     assert [name for name, _ in both] == ["x", "b", "a", "c"]
     assert dict(both)["b"] == pa.float64()
     assert finished(dict(both)["c"]) == pa.list_(pa.string())
+
+
+@pytest.mark.parametrize("form", [("[", "]"), ('{"a":', "}")], ids=["list", "struct"])
+def test_what_is_nested_too_deep_is_a_text(form: tuple[str, str]) -> None:
+    """Arrow hands 63 levels to Spark, and Python has a stack: a row of 600 ended the query."""
+    begin, end = form
+    for levels in (63, 64, 600):
+        value = f"{begin * levels}1{end * levels}"
+        rows = [f'{{"a":{value}}}'.encode(), b'{"b":1}']
+        found = columns_of_rows(rows)
+        (_, kind), _ = found
+        assert type_of_json(value.encode()).equals(kind)
+        assert str(kind).count("<") == 63
+        inner = "int64" if levels == 63 else "string"
+        assert str(kind).rstrip(">").endswith(inner)
+
+        column = pa.array([fitted(value.encode(), kind), None], kind)
+        batch = pa.RecordBatch.from_arrays([column], names=["a"])
+        with pa.ipc.new_stream(io.BytesIO(), batch.schema) as stream:
+            stream.write_batch(batch)
+    too_deep = b'{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    assert columns_of_rows([too_deep, b'{"b":1}']) == [("b", pa.int64())]
+    assert type_of_json(too_deep) == pa.string()

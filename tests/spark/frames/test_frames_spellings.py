@@ -16,6 +16,7 @@ from headrace.model.errors import FrameRefused
 from spark.frames.inference import add_columns
 from spark.frames.log_store import DirectoryStore
 from spark.frames.source import HeadraceSource
+from spark.frames.writing import HeadraceStreamWriter, HeadraceWriter, writing_settings
 from tests.support.http_bucket import HttpBucket, http_bucket
 
 _ADD: Final = {"schema.evolution": "add"}
@@ -141,3 +142,32 @@ def test_a_schema_of_ones_own_has_what_it_names(bucket: HttpBucket, tmp_path: Pa
     with capture_logs() as logged:
         assert Query(bucket, tmp_path).rows(schema=schema) == [(1, 2, None)]
     assert [line["columns"] for line in logged if line["event"] == "columns_differ_by_case"] == [["ID"]]
+
+
+@pytest.mark.parametrize("writer", [HeadraceWriter, HeadraceStreamWriter])
+def test_columns_of_a_written_record_are_known_in_any_case(writer: Any) -> None:
+    """A KEY was left out with a warning, and the archive had null keys. This one is no JSON."""
+    options = {
+        "path": "s3://archive/kafka/",
+        "state.path": "unused",
+        "output.fields": "key,value",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "key.converter.schemas.enable": "false",
+    }
+    schema = StructType().add("Topic", "string").add("PARTITION", "integer").add("Offset", "long")
+    schema = schema.add("KEY", "binary").add("Value", "binary").add("mine", "integer")
+    with capture_logs() as logged:
+        given = writing_settings(options, schema, overwrites=False)
+    assert [line["columns"] for line in logged if line["event"] == "columns_left_out"] == [["mine"]]
+
+    row = {"Topic": "t", "PARTITION": 0, "Offset": 7, "KEY": b"no JSON", "Value": b"v", "mine": 1}
+    with pytest.raises(FrameRefused, match=r"t-0 offset 7 is a bad record .*key"):
+        writer(given).write(iter(pa.Table.from_pylist([row]).to_batches()))
+
+
+def test_columns_of_a_record_that_come_twice() -> None:
+    """Arrow found neither of two by their name, and every value was null."""
+    schema = StructType().add("topic", "string").add("partition", "integer").add("offset", "long")
+    schema = schema.add("value", "binary").add("value", "string")
+    with pytest.raises(FrameRefused, match="has the columns value and value, and a record has one value"):
+        writing_settings({"path": "s3://archive/"}, schema, overwrites=False)
