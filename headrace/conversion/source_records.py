@@ -48,6 +48,7 @@ def selected(batch: RowBatch, kept: Numbers) -> RowBatch:
         keys=None if batch.keys is None else picked(batch.keys, kept),
         headers=None if batch.headers is None else tuple(batch.headers[row] for row in kept.tolist()),
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[kept],
+        offsets=None if batch.offsets is None else batch.offsets[kept],
         bad=tuple(replace(bad, index=int(np.searchsorted(kept, bad.index))) for bad in batch.bad),
     )
 
@@ -83,6 +84,7 @@ def _cut(batch: RowBatch, first: int, behind: int) -> RowBatch:
         keys=None if batch.keys is None else picked(batch.keys, np.arange(first, behind)),
         headers=None if batch.headers is None else batch.headers[rows],
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[rows],
+        offsets=None if batch.offsets is None else batch.offsets[rows],
         bad=tuple(
             replace(bad, index=bad.index - first)
             for bad in batch.bad

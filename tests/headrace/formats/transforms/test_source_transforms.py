@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.conversion.source_records import SourceRecords
-from headrace.model.columns import BadRow, Header, RecordTarget, RowBatch, Stage, column_of
+from headrace.model.columns import BadRow, Column, Header, RecordTarget, RowBatch, Stage, column_of
 from headrace.model.positions import BytePosition, Position
 from headrace.vendors.load import load
 from spark.source.dead_letters import stage_of
@@ -267,8 +267,13 @@ def test_no_row_is_lost_and_none_moves(topics: list[int], dropped: set[int], bad
         {"type": KAFKA + "TimestampRouter"},
         predicates={"p": {"type": KAFKA + "predicates.RecordIsTombstone"}},
     )
-    found = applied(options, rows)
+    found = applied(options, replace(rows, offsets=np.arange(len(topics)) + 100))
     kept = [row for row in range(len(topics)) if row not in dropped]
+    assert [offset for each in found for offset in _offsets(each)] == [row + 100 for row in kept]
+    for each in found:
+        columns = [getattr(each, name.name) for name in fields(each) if name.name != "bad"]
+        lengths = {len(column) for column in columns if isinstance(column, Column | np.ndarray | tuple)}
+        assert lengths == {len(each)}
     assert [value for _, _, value, _ in records(found)] == [b"%d" % row for row in kept]
     assert [each.positions(row) for each in found for row in range(len(each))] == [
         BytePosition(row * ROW_BYTES) for row in kept
@@ -279,6 +284,11 @@ def test_no_row_is_lost_and_none_moves(topics: list[int], dropped: set[int], bad
     for each in found:
         ends = [*(each.positions(row) for row in range(len(each))), *(bad.position for bad in each.bad)]
         assert all(byte_of(end) < byte_of(each.after) for end in ends)
+
+
+def _offsets(rows: RowBatch) -> list[int]:
+    assert rows.offsets is not None
+    return rows.offsets.tolist()
 
 
 def byte_of(position: Position) -> int:
