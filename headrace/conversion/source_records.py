@@ -151,7 +151,7 @@ class SourceRecords:
     ) -> tuple[RowBatch, list[str]]:
         """The rows that are left, and the topic of each."""
         good = [row for row in range(len(rows)) if row not in faults]
-        rows = without_rows(rows, faults, keep_raw=True)
+        rows = without_rows(rows, faults, keep_raw=True, are_records=True)
         places = [place for place, row in enumerate(good) if found.topics[row] is not None]
         kept = [good[place] for place in places]
         if len(kept) < len(good):
