@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from confluent_kafka.schema_registry import Schema
@@ -54,7 +54,8 @@ def _decoded(
     )
     decoding = Decoding(replace(settings.format, registry=found), TopicLimits(_Topics()), settings.transforms)
     held = S3Object(id=ObjectId("bucket", "a.avro", "e"), size=len(_DATA), last_modified_ms=0)
-    return list(decoding.decode(MemorySource(_DATA), Split(object=held, route=Route(topic="raw-orders"))))
+    source: Any = MemorySource(_DATA)
+    return list(decoding.decode(source, Split(object=held, route=Route(topic="raw-orders"))))
 
 
 @pytest.mark.parametrize(

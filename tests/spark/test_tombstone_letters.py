@@ -1,7 +1,7 @@
 """Dead letters of records whose value is a null: key and null as they were."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -60,7 +60,8 @@ def _settings(**more: str) -> Settings:
 
 def _decoded(settings: Settings) -> RowBatch:
     decoding = Decoding(settings.format, TopicLimits(_Topics()), settings.transforms)
-    (found,) = decoding.decode(MemorySource(_ROWS, name="s3://bucket/orders-0-0"), _SPLIT)
+    source: Any = MemorySource(_ROWS, name="s3://bucket/orders-0-0")
+    (found,) = decoding.decode(source, _SPLIT)
     return found
 
 

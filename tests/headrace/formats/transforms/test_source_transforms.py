@@ -320,7 +320,7 @@ def test_no_row_is_lost_and_none_moves(topics: list[int], dropped: set[int], bad
 
 def _offsets(rows: RowBatch) -> list[int]:
     assert rows.offsets is not None
-    return rows.offsets.tolist()
+    return [int(offset) for offset in rows.offsets]
 
 
 def byte_of(position: Position) -> int:
