@@ -29,6 +29,7 @@ from headrace.model.columns import (
     picked,
 )
 from headrace.options.choices import InputFormat, ValueFormat
+from headrace.options.record_sources import Form as StoredForm
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.chain import KeyOrValue
@@ -48,6 +49,7 @@ def selected(batch: RowBatch, kept: Numbers) -> RowBatch:
         keys=None if batch.keys is None else picked(batch.keys, kept),
         headers=None if batch.headers is None else tuple(batch.headers[row] for row in kept.tolist()),
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[kept],
+        offsets=None if batch.offsets is None else batch.offsets[kept],
         bad=tuple(replace(bad, index=int(np.searchsorted(kept, bad.index))) for bad in batch.bad),
     )
 
@@ -83,6 +85,7 @@ def _cut(batch: RowBatch, first: int, behind: int) -> RowBatch:
         keys=None if batch.keys is None else picked(batch.keys, np.arange(first, behind)),
         headers=None if batch.headers is None else batch.headers[rows],
         timestamps_ms=None if batch.timestamps_ms is None else batch.timestamps_ms[rows],
+        offsets=None if batch.offsets is None else batch.offsets[rows],
         bad=tuple(
             replace(bad, index=bad.index - first)
             for bad in batch.bad
@@ -114,6 +117,14 @@ class SourceRecords:
     ) -> None:
         self._looks_into = chain.looks_into
         self._settings = settings
+        rows = None if settings.restore is None else settings.restore.rows
+        # Vendors' sources say by their converters what a restore writes.
+        self._json_keys = settings.key_format is ValueFormat.JSON or (
+            rows is not None and rows.key is StoredForm.JSON
+        )
+        self._json_values = settings.value_format is ValueFormat.JSON or (
+            rows is not None and rows.value is StoredForm.JSON
+        )
         self._chain = RecordChain(chain, clock)
 
     def apply(self, rows: RowBatch, target: RecordTarget) -> Iterator[RowBatch]:
@@ -126,11 +137,11 @@ class SourceRecords:
         found.headers = [()] * len(rows)
         faults: dict[int, tuple[str, str, int]] = {}
         sizes = np.maximum(rows.values.lengths, 0)
-        for piece in self._pieces(rows, target):
+        for stored in self._pieces(rows, target):
             # Each row has its place already, in whatever runs the records come.
-            transformed = self._chain.apply(piece, puts_together=False)
+            transformed = self._chain.apply(stored, puts_together=False)
             for run in transformed.runs:
-                self._fill(found, run)
+                self._fill(found, run, stored)
             for fault in transformed.faults:
                 faults[fault.offset] = (fault.reason, fault.message, int(sizes[fault.offset]))
         yield from by_topic(*self._batch(rows, found, faults), topic=target.topic)
@@ -140,7 +151,7 @@ class SourceRecords:
     ) -> tuple[RowBatch, list[str]]:
         """The rows that are left, and the topic of each."""
         good = [row for row in range(len(rows)) if row not in faults]
-        rows = without_rows(rows, faults, keep_raw=True)
+        rows = without_rows(rows, faults, keep_raw=True, are_records=True)
         places = [place for place, row in enumerate(good) if found.topics[row] is not None]
         kept = [good[place] for place in places]
         if len(kept) < len(good):
@@ -191,7 +202,7 @@ class SourceRecords:
         if KeyOrValue.KEY not in self._looks_into:
             return np.zeros(len(keys), np.int64)
         forms = _json_or_text(keys)
-        if self._settings.key_format is not ValueFormat.JSON:
+        if not self._json_keys:
             texts = keys.each(0, len(keys))
             scalar = np.array([each is not None and each[:1] != _OBJECT for each in texts], np.bool_)
             forms[scalar & (forms == _JSON)] = _TEXT
@@ -216,9 +227,9 @@ class SourceRecords:
 
     # -- out of the chain ------------------------------------------------------------------------------------
 
-    def _fill(self, found: _Records, run: ConvertedRecords) -> None:
-        values = _produced(run.value, self._settings.value_format, is_key=False)
-        keys = _produced(run.key, self._settings.key_format, is_key=True)
+    def _fill(self, found: _Records, run: ConvertedRecords, stored: ConvertedRecords) -> None:
+        values = _produced(run.value, is_key=False, as_json=self._json_values and self._is_json(stored.value))
+        keys = _produced(run.key, is_key=True, as_json=self._json_keys and self._is_json(stored.key))
         headers = run.records.headers
         for place, row in enumerate(run.records.offsets.tolist()):
             found.values[row] = values[place]
@@ -226,6 +237,10 @@ class SourceRecords:
             found.topics[row] = run.records.topic
             if headers is not None:
                 found.headers[row] = _written(headers[place])
+
+    def _is_json(self, stored: ConvertedColumn) -> bool:
+        """Whether there was JSON: csv and bytes of an archive are restored as they are, whatever is asked."""
+        return self._settings.restore is None or stored.form is Form.JSON
 
 
 _FORMS: Final = (Form.BYTES, Form.TEXT, Form.JSON)
@@ -250,13 +265,13 @@ def _constant(key: bytes | None, count: int) -> Column:
     return Column(buffer=key, starts=np.zeros(count, np.int64), lengths=np.full(count, len(key), np.int64))
 
 
-def _produced(column: ConvertedColumn, form: ValueFormat, *, is_key: bool) -> list[bytes | None]:
+def _produced(column: ConvertedColumn, *, is_key: bool, as_json: bool) -> list[bytes | None]:
     """The bytes of each key or value as its converter writes them."""
     texts = column.texts()
     found = list(texts.each(0, len(texts)))
-    if column.form is Form.TEXT and form is ValueFormat.JSON:
+    if column.form is Form.TEXT and as_json:
         return [None if text is None else msgspec.json.encode(text.decode()) for text in found]
     is_json = column.form in {Form.JSON, Form.TYPED}
     is_scalar = is_key or column.form is Form.TYPED
     # A text stands without its quotes where no converter asks for JSON, as a key of a field does.
-    return header_texts(found) if is_json and is_scalar and form is not ValueFormat.JSON else found
+    return header_texts(found) if is_json and is_scalar and not as_json else found

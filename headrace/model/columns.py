@@ -177,7 +177,8 @@ class BadRow:
     """A row that cannot become a record: found before row `index` of its batch, at `position` in the object.
 
     `raw` is the row as it was, or None when it could not be cut out or is too large to keep; `size` in
-    bytes is known either way. `reason` is a word of the `headrace_bad_records_total` metric; `message` is for
+    bytes is known either way. With `is_null` it was a record whose value is a null, and `raw` None is that.
+    `reason` is a word of the `headrace_bad_records_total` metric; `message` is for
     a person and never holds content. `after` is where reading continues after the row.
     """
 
@@ -188,6 +189,7 @@ class BadRow:
     message: str
     raw: bytes | None = None
     raw_key: bytes | None = None
+    is_null: bool = False
     size: int = 0
 
 

@@ -60,7 +60,8 @@ def dead_letter(
 ) -> tuple[bytes | None, bytes | None, list[Header]]:
     """Key, value and headers of the dead letter for a bad row (docs/errors.md), cut so that it fits.
 
-    Raw bytes as they were; empty, with `headrace.size`, when they could not be cut out or are too large.
+    Raw bytes as they were, of a tombstone its key and a null; empty, with `headrace.size`, when they could
+    not be cut out or are too large.
     """
     identity = split.object.id
     headers: list[Header] = [
@@ -87,7 +88,8 @@ def dead_letter(
     if topic_max_bytes is not None:
         limits.append(topic_max_bytes - _BATCH_BYTES)
     room = min(limits) - taken
-    if bad.raw is not None and len(bad.raw) + len(bad.raw_key or b"") <= room:
+    is_there = bad.raw is not None or bad.is_null
+    if is_there and len(bad.raw or b"") + len(bad.raw_key or b"") <= room:
         return bad.raw_key, bad.raw, headers
     return None, b"", [*headers, ("headrace.size", b"%d" % bad.size)]
 
@@ -108,5 +110,6 @@ def refused_row(rows: RowBatch, row: int, after: Position | None, why: str) -> B
         message=f"the broker refuses this record{why}",
         raw=raw,
         raw_key=None if rows.keys is None else rows.keys.get(row),
+        is_null=raw is None,
         size=len(raw or b""),
     )

@@ -24,11 +24,12 @@ from headrace.model.errors import InvalidObject
 from headrace.model.objects import ByteSource, SideObject
 from headrace.model.positions import JoinedPosition
 from headrace.model.slot_protocol import Split
-from headrace.names.archive_names import NameElement
+from headrace.names.archive_names import NameElement, is_topic_name
 from headrace.options.choices import InputFormat, RestorePartition
 from headrace.options.schema_settings import GlueWriting
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
+from headrace.options.transforms.read_chain import known_topics
 from headrace.s3.reader import S3Source
 
 
@@ -45,6 +46,7 @@ class Decoding:
     ) -> None:
         self._settings = settings
         self._fit = fit
+        self._chain = transforms
         self._transforms = SourceRecords(transforms, settings) if transforms else None
         self._limits = limits
         self._glue = None if settings.glue is None else _glue(settings.glue)
@@ -63,7 +65,7 @@ class Decoding:
         return RecordTarget(
             topic=split.route.topic,
             partition=self._partition(split),
-            key=constant_key(split.object, split.route, self._settings),
+            key=self._constant_key(split),
             headers=constant_headers(split.object, split.route, self._settings),
             timestamp_ms=None if timestamp == PRODUCE_TIME else timestamp,
         )
@@ -167,12 +169,22 @@ class Decoding:
         # With `auto` Parquet is not compressed as a whole either.
         return self._settings.input_format is InputFormat.PARQUET or stored_codec(source) is None
 
+    def _constant_key(self, split: Split) -> bytes | None:
+        return constant_key(split.object, split.route, self._settings, topic=self._subject_topic(split))
+
+    def _subject_topic(self, split: Split) -> str:
+        """The topic that names subjects: as in Connect that after the chain, if no record decides it."""
+        topic = split.route.topic
+        found = known_topics(self._chain, topic) if self._archive is None else ()
+        (after,) = found if len(found) == 1 else (topic,)
+        return after if is_topic_name(after) else topic
+
     def _options(self, split: Split) -> DecodeOptions:
-        key = constant_key(split.object, split.route, self._settings)
+        key = self._constant_key(split)
         headers = constant_headers(split.object, split.route, self._settings)
         return DecodeOptions(
             format=self._settings,
-            topic=split.route.topic,
+            topic=self._subject_topic(split),
             overhead_bytes=overhead_bytes(key, headers),
             # Transforms make other records of rows, and topics: the limit is looked at after them.
             topic_max_bytes=None if self._transforms is not None else self._limits.of(split.route.topic),

@@ -31,19 +31,22 @@ POSITION_HEADER: Final = "headrace.position"
 MEMBER_HEADER: Final = "headrace.member"
 
 
-def constant_key(s3_object: S3Object, route: Route, settings: FormatSettings) -> bytes | None:
+def constant_key(
+    s3_object: S3Object, route: Route, settings: FormatSettings, *, topic: str | None = None
+) -> bytes | None:
     """The key of every record of the object, or None where there is none or rows bring their own.
 
     With `key.converter` JsonConverter the text is a JSON string, with AvroConverter it is in the registry's
-    framing (see `headrace.formats.records.registry.key_framing` for what that may raise, and blocks on).
-    TemplateError for a template that does not parse.
+    framing (see `headrace.formats.records.registry.key_framing` for what that may raise, and blocks on);
+    `topic` names its subject, where that is another one than the route's. TemplateError for a template that
+    does not parse.
     """
     text = _constant_text(s3_object, route, settings)
     if text is None:
         return None
     if settings.key_format is ValueFormat.JSON:
         return msgspec.json.encode(text)
-    framed = key_framing(settings, route.topic)
+    framed = key_framing(settings, topic or route.topic)
     return text.encode() if framed is None else framed(text.encode())
 
 

@@ -214,8 +214,13 @@ def _why(error: RecordFault | RecursionError | UnicodeDecodeError) -> tuple[str,
     return "too_deep", "the row is nested deeper than the JSON parser follows (about 1,000 levels)"
 
 
-def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool) -> RowBatch:
-    """The batch with these rows, (reason, message, size) each, turned from good into bad ones."""
+def without_rows(
+    batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, keep_raw: bool, are_records: bool = False
+) -> RowBatch:
+    """The batch with these rows, (reason, message, size) each, turned from good into bad ones.
+
+    `are_records`: its values are those of records, of which a null is one like others.
+    """
     if not faults:
         return batch
     good = np.ones(len(batch), bool)
@@ -233,6 +238,7 @@ def without_rows(batch: RowBatch, faults: dict[int, tuple[str, str, int]], *, ke
             message=message,
             raw=batch.values.get(index) if keep_raw else None,
             raw_key=batch.keys.get(index) if keep_raw and batch.keys is not None else None,
+            is_null=are_records and int(batch.values.lengths[index]) == NULL_LENGTH,
             size=size,
         )
         for index, (reason, message, size) in faults.items()

@@ -7,6 +7,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.arrow import column_of_arrow
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
@@ -95,6 +96,9 @@ def _whole(
             refused.add(records.records.offsets[row], f"the {step.which} is of a type that is no time")
         return column
     values = _array(step, convert, read(column.arrow()), records, refused)
+    if column.form is Form.TEXT and step.target is TimeTarget.STRING:
+        # As it is shown where nothing is converted.
+        return PlainColumn(column_of_arrow(values), Form.TEXT)
     style = column.style if isinstance(column, TypedColumn) else JsonFormat.ISO
     shape = TARGETS[step.target][1]
     connect = None if column.connect is None else schema_of_arrow(values.type)

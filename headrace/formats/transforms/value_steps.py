@@ -199,6 +199,9 @@ def _cast_whole(
     step: Cast, target: CastType, records: ConvertedRecords, refused: RefusedRows
 ) -> ConvertedRecords:
     column = chosen_column(records, step.which)
+    if column.form is Form.TEXT and target is CastType.STRING:
+        # Connect's type is the same before and after, and so is how it is shown.
+        return records
     if column.form is Form.JSON:
         found = column.texts()
         texts = _cast_texts(list(found.each(0, len(found))), target, records, refused)

@@ -4,7 +4,7 @@ Paths of fields have Kafka's second syntax: names with dots between, in backtick
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from headrace.model.text_formatting import did_you_mean, similar
 from headrace.names.date_fields import DateKind, has_short_name, read_zone
@@ -16,6 +16,9 @@ from headrace.options.value_types import listed
 
 T = TypeVar("T")
 
+# Of Connect's plugins (KIP-891); there is one version of each class here.
+_VERSION: Final = "plugin.version"
+
 
 class AliasOptions:
     """What is under `prefix` (`transforms.route.`). A value with a problem reads as if it were absent."""
@@ -23,7 +26,9 @@ class AliasOptions:
     def __init__(self, prefix: str, entries: Mapping[str, Entry], problems: Problems) -> None:
         self.prefix = prefix
         self._entries = {
-            name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)
+            name.removeprefix(prefix): entry
+            for name, entry in entries.items()
+            if name.startswith(prefix) and name != prefix + _VERSION
         }
         self._problems = problems
         self._known: set[str] = set()

@@ -158,11 +158,10 @@ class ValueToKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertHeader:
-    """A header with the same value for each record; `is_text`: it was in quotes, and so is no number."""
+    """A header with the same value for each record: what Connect reads of this text."""
 
     name: str
-    value: bytes | None
-    is_text: bool = False
+    value: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

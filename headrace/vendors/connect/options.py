@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from headrace.options.merge import is_known
+from headrace.options.value_types import listed
 from headrace.options.vendor import Fate, VendorOption, changed, kept, needless
 from headrace.options.vendor_translation import Translation
 
@@ -272,6 +273,8 @@ _RESTORED: Final = {
     "org.apache.kafka.connect.storage.StringConverter": "string",
     "org.apache.kafka.connect.converters.ByteArrayConverter": "auto",
 }
+# Transforms that make a key, or an object of the key that is not there.
+_KEY_MAKERS: Final = (".ValueToKey", ".HoistField$Key")
 _OWN_OF: Final = {"key.converter": "restore.key", "value.converter": "restore.value"}
 
 SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
@@ -283,7 +286,9 @@ SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     ),
     changed(
         "key.converter",
-        "`restore.key` in a restore, in the same way; else it decides nothing, as records have no key",
+        "`restore.key` in a restore, in the same way; else records have no key, but for one that a transform "
+        "makes: with JsonConverter `key.converter`, as JSON; with String- and ByteArrayConverter text without"
+        " quotes, other keys as JSON; other converters are refused",
     ),
     kept("value.converter.*", "`value.converter.*`, of the same names"),
     needless("key.converter.*", "keys are restored as they are stored"),
@@ -307,9 +312,37 @@ def translate_source_converters(given: Translation, *, restores: bool, typed: Co
 
 
 def _key_of_no_record(given: Translation, converter: str) -> None:
-    if given.is_given(converter):
-        given.note(converter, Fate.NEEDLESS, "records have no key")
-    given.family(f"{converter}.")
+    named = given.text(converter) or given.worker(converter).strip()
+    if not _makes_keys(given):
+        if given.is_given(converter):
+            given.note(converter, Fate.NEEDLESS, "records have no key")
+    elif named == _JSON_CLASS:
+        _json_key(given, converter)
+    elif named and named not in _RESTORED:
+        given.refuse(
+            converter,
+            f"is {named}, which writes a form that a key of a transform does not get here: give the connector"
+            f" one of {', '.join(_RESTORED)}",
+        )
+
+
+def _makes_keys(given: Translation) -> bool:
+    """Whether a transform makes keys where there were none."""
+    aliases = listed(given.own_given("transforms"))
+    return any(given.own_given(f"transforms.{alias}.type").endswith(_KEY_MAKERS) for alias in aliases)
+
+
+def _json_key(given: Translation, converter: str) -> None:
+    schemas = f"{converter}.schemas.enable"
+    if not given.is_given(converter):
+        given.own(converter, _JSON_CLASS, by=converter)
+        if given.worker(schemas):
+            given.own(schemas, given.worker(schemas), by=schemas)
+        return
+    given.rename(converter, converter)
+    given.rename(schemas, schemas)
+    if given.is_given(schemas):
+        given.note(schemas, Fate.KEPT, f"`{schemas}`, of the same name")
 
 
 def _passed_on(given: Translation, converter: str) -> None:

@@ -390,3 +390,16 @@ def test_topics_that_are_not_known_yet_are_warned_of() -> None:
 def test_topics_that_have_to_be_there(options: dict[str, str], topics: set[str]) -> None:
     """What a source asks for, or makes, before it has read a record."""
     assert known_topics(chain_of(options), "orders-eu") == topics
+
+
+def test_versions_of_plugins_decide_nothing() -> None:
+    """Kafka 4.1's option (KIP-891): the chain is the same one, of which the groups of open objects depend."""
+    options = {
+        **one(KAFKA + "Filter", predicate="p"),
+        "predicates": "p",
+        "predicates.p.type": KAFKA + "predicates.RecordIsTombstone",
+    }
+    versions = {"transforms.a.plugin.version": "[4.1.0,)", "predicates.p.plugin.version": "4.1.0"}
+    assert chain_of({**options, **versions}) == chain_of(options)
+    (problem,) = problems_of({**options, "transforms.a.plugin.versions": "4"})
+    assert problem.startswith("transforms.a.plugin.versions")

@@ -7,7 +7,10 @@ from typing import Any, Final
 import pytest
 
 from headrace.conversion.archives import ArchiveDecoder
+from headrace.conversion.source_records import SourceRecords
 from headrace.formats import DecodeOptions
+from headrace.model.columns import RecordTarget, RowBatch, column_of
+from headrace.model.positions import BytePosition
 from headrace.options import SettingsError
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.vendors.archive import Record
@@ -140,3 +143,97 @@ def test_decimals_as_numbers_are_refused(given: Mapping[str, str], option: str) 
     (problem,) = caught.value.problems
     assert str(problem).startswith(f"{option}.converter.decimal.format")
     assert "json.format=iso" in str(problem)
+
+
+_GENERIC: Final = {
+    **_SOURCE,
+    **_format_class("json"),
+    "mode": "GENERIC",
+    "topic.regex.list": "orders:.*",
+    "transforms": "key, id",
+    "transforms.key.type": f"{_CONNECT}transforms.ValueToKey",
+    "transforms.key.fields": "id",
+    "transforms.id.type": f"{_CONNECT}transforms.ExtractField$Key",
+    "transforms.id.field": "id",
+}
+_WORKER: Final = f"key.converter={_JSON}\nkey.converter.schemas.enable=false\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "worker", "key"),
+    [
+        ({"key.converter": _JSON, "key.converter.schemas.enable": "false"}, None, b'"x"'),
+        ({}, _WORKER, b'"x"'),
+        ({"key.converter": f"{_CONNECT}storage.StringConverter"}, _WORKER, b"x"),
+        ({"key.converter": f"{_CONNECT}converters.ByteArrayConverter"}, None, b"x"),
+        ({}, None, b"x"),
+    ],
+)
+def test_the_converter_of_a_key_that_a_transform_makes(
+    given: Mapping[str, str], worker: str | None, key: bytes
+) -> None:
+    """Of files without keys too."""
+    settings = sink_settings({**_GENERIC, **given}, worker=worker)
+    rows = RowBatch(values=column_of([b'{"id":"x"}']), after=BytePosition(1), positions=BytePosition)
+    (found,) = SourceRecords(settings.transforms, settings.format).apply(rows, RecordTarget(topic="orders"))
+    assert found.keys is not None
+    assert found.keys.get(0) == key
+
+
+@pytest.mark.parametrize(
+    ("given", "worker", "option"),
+    [
+        ({"key.converter": f"{_CONNECT}converters.LongConverter"}, None, "key.converter"),
+        ({}, "key.converter=io.confluent.connect.avro.AvroConverter\n", "key.converter"),
+        ({"key.converter": _JSON}, None, "key.converter.schemas.enable"),
+    ],
+)
+def test_other_forms_of_such_a_key_are_refused(
+    given: Mapping[str, str], worker: str | None, option: str
+) -> None:
+    """They would be text in silence; without such a transform they decide nothing."""
+    with pytest.raises(SettingsError) as caught:
+        sink_settings({**_GENERIC, **given}, worker=worker)
+    assert [problem.option for problem in caught.value.problems] == [option]
+    plain = {name: text for name, text in _GENERIC.items() if not name.startswith("transforms")}
+    sink_settings({**plain, **given}, worker=worker)
+
+
+@pytest.mark.parametrize(
+    ("step", "stored", "produced"),
+    [
+        ({"type": "HoistField$Key", "field": "k"}, ('"a"', "{}"), (b'{"k":"a"}', b"{}")),
+        ({"type": "ExtractField$Value", "field": "id"}, ('"a"', '{"id":"x"}'), (b'"a"', b'"x"')),
+        ({"type": "ExtractField$Key", "field": "id"}, ('{"id":"x"}', "7"), (b'"x"', b"7")),
+        ({"type": "Cast$Key", "spec": "string"}, ("7", "7"), (b'"7"', b"7")),
+        # What is stored as another thing than JSON comes back as it is.
+        ({"type": "HoistField$Value", "field": "v", "predicate": "no"}, ("a", "b"), (b"a", b"b")),
+    ],
+)
+def test_a_restore_with_json_converters_has_json_after_transforms(
+    step: Mapping[str, str], stored: tuple[str, str], produced: tuple[bytes, bytes]
+) -> None:
+    """`restore.key=json` and `restore.value=json`, which they are."""
+    settings = sink_settings(
+        {
+            **_SOURCE,
+            **_format_class("json"),
+            "key.converter": _JSON,
+            "transforms": "t",
+            **{f"transforms.t.{name}": text for name, text in step.items()},
+            "transforms.t.type": f"{_CONNECT}transforms.{step['type']}",
+            "predicates": "no",
+            "predicates.no.type": f"{_CONNECT}transforms.predicates.HasHeaderKey",
+            "predicates.no.name": "never",
+        }
+    )
+    key, value = (text.encode() for text in stored)
+    rows = RowBatch(
+        values=column_of([value]),
+        keys=column_of([key]),
+        after=BytePosition(1),
+        positions=BytePosition,
+    )
+    (found,) = SourceRecords(settings.transforms, settings.format).apply(rows, RecordTarget(topic="orders"))
+    assert found.keys is not None
+    assert (found.keys.get(0), found.values.get(0)) == produced

@@ -19,6 +19,8 @@ from tests.headrace.formats.transforms.transformed import (
     transformed,
     values,
 )
+from tests.headrace.vendors.archive import Record
+from tests.support.sink_archives import written
 
 
 def step(name: str, **options: str) -> dict[str, str]:
@@ -153,6 +155,38 @@ def test_a_text_becomes_the_field_of_a_struct() -> None:
     """HoistField's example: the text foo becomes {"line": "foo"}."""
     options = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     assert values({**options, **chain(step("HoistField$Value", field="line"))}, [b"foo"]) == [{"line": "foo"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Cast", {"spec": "string"}),
+        ("TimestampConverter", {"target.type": "string", "format": "yyyy-MM"}),
+    ],
+)
+@pytest.mark.parametrize("which", ["Key", "Value"])
+@pytest.mark.parametrize("form", ["text", "csv"])
+def test_a_text_that_stays_a_text_gets_no_quotes(
+    form: str, which: str, name: str, options: dict[str, str]
+) -> None:
+    """Also next to records that the step does not apply to: they are in one object in one form."""
+    text = "org.apache.kafka.connect.storage.StringConverter"
+    one = {"type": f"{KAFKA}{name}${which}", "predicate": "has", **options}
+    sink = {
+        "connector.class": "HeadraceSink",
+        "topics": "t",
+        "aws.s3.bucket.name": "bucket",
+        "output.format": form,
+        "output.fields": which.lower(),
+        "file.compression.type": "none",
+        "key.converter": text,
+        "value.converter": text,
+        **chain(one, predicates={"has": {"type": KAFKA + "predicates.HasHeaderKey", "name": "h"}}),
+    }
+    each = b"2020-01"
+    rows = [Record("t", 0, 0, 1, each, each, ()), Record("t", 0, 1, 1, each, each, (("h", b"1"),))]
+    ((_, found),) = written(sink, rows).objects.items()
+    assert found.body.split()[-2:] == [each, each]
 
 
 def test_fields_of_the_value_become_the_key() -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.conversion.source_records import SourceRecords
-from headrace.model.columns import BadRow, Header, RecordTarget, RowBatch, Stage, column_of
+from headrace.model.columns import BadRow, Column, Header, RecordTarget, RowBatch, Stage, column_of
 from headrace.model.positions import BytePosition, Position
 from headrace.vendors.load import load
 from spark.source.dead_letters import stage_of
@@ -252,6 +252,38 @@ def test_values_are_produced_as_their_converter_says(
     assert [each for _, _, each, _ in records([found])] == [produced]
 
 
+@pytest.mark.parametrize(
+    ("literal", "written"),
+    [
+        # As Kafka 4.1's InsertHeader and SimpleHeaderConverter have it.
+        ("12", b"12"),
+        ("007", b"7"),
+        ("+5", b"5"),
+        ("1.50", b"1.5"),
+        ("1e3", b"1000"),
+        ("1,2", b"1"),
+        ("[1, 2]", b"[1,2]"),
+        ('{"a": 1}', b'{"a":1}'),
+        ("{a:1}", b"{a:1}"),
+        ("2020-01-01", b"2020-01-01"),
+        ("2020-01-01T00:00:00.000Z", b"2020-01-01"),
+        ("12345678901234567890", b"12345678901234567890"),
+        ("v1.10", b"v1.10"),
+        ("TRUE", b"TRUE"),
+        (" x ", b" x "),
+        ('"12"', b'"12"'),
+        (r'"a\"b"', rb'"a\"b"'),
+        ("null", None),
+    ],
+)
+def test_a_literal_is_written_as_connect_writes_what_it_reads(literal: str, written: bytes | None) -> None:
+    """Not as it was configured."""
+    found = applied(
+        chain({"type": KAFKA + "InsertHeader", "header": "h", "value.literal": literal}), batch([b"1"])
+    )
+    assert [headers for _, _, _, headers in records(found)] == [(("h", written),)]
+
+
 @given(
     topics=st.lists(st.integers(0, 2), max_size=8),
     dropped=st.sets(st.integers(0, 7)),
@@ -267,8 +299,13 @@ def test_no_row_is_lost_and_none_moves(topics: list[int], dropped: set[int], bad
         {"type": KAFKA + "TimestampRouter"},
         predicates={"p": {"type": KAFKA + "predicates.RecordIsTombstone"}},
     )
-    found = applied(options, rows)
+    found = applied(options, replace(rows, offsets=np.arange(len(topics)) + 100))
     kept = [row for row in range(len(topics)) if row not in dropped]
+    assert [offset for each in found for offset in _offsets(each)] == [row + 100 for row in kept]
+    for each in found:
+        columns = [getattr(each, name.name) for name in fields(each) if name.name != "bad"]
+        lengths = {len(column) for column in columns if isinstance(column, Column | np.ndarray | tuple)}
+        assert lengths == {len(each)}
     assert [value for _, _, value, _ in records(found)] == [b"%d" % row for row in kept]
     assert [each.positions(row) for each in found for row in range(len(each))] == [
         BytePosition(row * ROW_BYTES) for row in kept
@@ -279,6 +316,11 @@ def test_no_row_is_lost_and_none_moves(topics: list[int], dropped: set[int], bad
     for each in found:
         ends = [*(each.positions(row) for row in range(len(each))), *(bad.position for bad in each.bad)]
         assert all(byte_of(end) < byte_of(each.after) for end in ends)
+
+
+def _offsets(rows: RowBatch) -> list[int]:
+    assert rows.offsets is not None
+    return [int(offset) for offset in rows.offsets]
 
 
 def byte_of(position: Position) -> int:
