@@ -119,7 +119,7 @@ class Archive:
         for batch in self._batches:
             if batch.group_request is None or found.request <= batch.group_request:
                 continue
-            if all(self._is_same(partition, found) for partition in batch.partitions):
+            if all(self._states[partition].is_same(found) for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
             else:
@@ -183,8 +183,9 @@ class Archive:
             if sealed.state is ObjectState.PENDING:
                 self._states.apply(sealed)
         for checkpoint in committed.checkpoints:
-            self._states.apply(checkpoint)
             state = self._states[checkpoint.partition_of]
+            state.on_archived(checkpoint.offset)
+            self._states.apply(checkpoint)
             state.changed, state.committed_ms = self._request, self._now_ms
             self._entries.remove_passed(effects, state)
         return effects.effects()
@@ -435,13 +436,6 @@ class Archive:
             if not any(self._states[partition].is_in_doubt for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
-
-    def _is_same(self, partition: TopicPartition, found: FoundLives) -> bool:
-        """Whether the partition is of the topic that its entries name."""
-        life, checkpoint = found.topics.get(partition.topic), self._states[partition].checkpoint
-        if life is None or checkpoint is None:
-            return False
-        return life.has(partition.partition, topic_id=checkpoint.topic_id)
 
     def _end(self, effects: SinkEffectsBuilder, *ends: ObjectEnd) -> None:
         for end in ends:

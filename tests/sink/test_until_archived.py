@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.model.sink_protocol import SinkCommitted, SinkProgress
 from ingest.service.idle import UntilArchived
 from ingest.sink import SinkEffects
 from ingest.sink.partitions import PartitionCondition, PartitionStatus
+from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
 
 
 @dataclass
@@ -234,3 +236,72 @@ def test_a_log_that_ends_below_what_is_archived_is_not_read() -> None:
         until.advance(now)
     assert archive.asked == []
     assert not until.is_over
+
+
+def _granted(offset: int = 0, *, end: int) -> Leader:
+    one = leader(*([checkpoint(offset)] if offset else []))
+    one.topics(*found({0: end}))
+    assert [grant.offset for grant in one.archive.next_batch(0, 1)] == [offset]
+    return one
+
+
+def _progress(*, position: int, end: int) -> SinkProgress:
+    return SinkProgress(
+        batch=1,
+        positions={P0: position},
+        ends={P0: end},
+        open_objects=0,
+        pending_objects=0,
+        buffered_bytes=0,
+        spilled_bytes=0,
+        oldest_open_ms=None,
+    )
+
+
+def _committed(offset: int) -> SinkCommitted:
+    return SinkCommitted(
+        batch=1,
+        objects=(),
+        checkpoints=(checkpoint(offset),),
+        records_by_topic={},
+        bad_by_reason={},
+        seconds=0.1,
+    )
+
+
+def _until(one: Leader, *, closes_on_stop: bool = True) -> UntilArchived:
+    until = UntilArchived(one.archive, closes_on_stop=closes_on_stop)
+    until.surveyed(())
+    return until
+
+
+@pytest.mark.parametrize("every", [0.2, 0.6])
+def test_a_topic_that_is_written_to_meanwhile_is_archived_once(every: float) -> None:
+    """Each commit is of records that no survey has met yet, nor the slot's news of once a second."""
+    one = _granted(end=100)
+    until = _until(one)
+    end = 100
+    for turn in range(60):
+        now = turn / 10
+        if now % 5 < 0.1:
+            one.topics(*found({0: end}))
+        if now % 1 < 0.1:
+            one.apply(one.archive.on_progress(_progress(position=end, end=end)))
+        if now % every < 0.1:
+            end += 10
+            one.apply(one.archive.on_committed(_committed(end)))
+        if until.advance(now) is not None:
+            break
+    assert one.archive.is_paused
+
+
+def test_a_slot_that_has_not_met_its_log_yet_has_not_read_it() -> None:
+    """It says that it is where it was granted: the log was cut off below that, which a fetch will tell."""
+    one = _granted(101, end=120)
+    one.topics(*found({0: 100}))
+    until = _until(one)
+    one.apply(one.archive.on_progress(_progress(position=101, end=100)))
+    one.apply(one.archive.on_committed(_committed(101)))
+    for now in (0.0, 1.0, 2.0, 3.0):
+        assert until.advance(now) is None
+    assert not one.archive.is_paused
