@@ -52,6 +52,8 @@ class Archive:
     def __init__(self, options: ArchiveOptions, entries: LedgerEntries) -> None:
         self.is_paused = False
         """True: nothing is granted, and slots are asked to end."""
+        self.given_up = 0
+        """How many batches ended with closed objects that are not committed, or may have."""
         self._options = options
         self._entries = entries
         self._states = entries.states
@@ -251,11 +253,12 @@ class Archive:
                 self._states[partition].on_end(end)
         return SinkEffects()
 
-    def on_finished(self, number: int) -> SinkEffects:
-        """The slot has closed and committed everything of the batch, and said so of every transaction."""
+    def on_finished(self, number: int, *, is_whole: bool = True) -> SinkEffects:
+        """The slot has said all of the batch's transactions; `is_whole`: what is closed is committed."""
         batch = self._batches.live(number)
         if batch is None:
             return SinkEffects()
+        self.given_up += not is_whole
         self._release(batch)
         return self._advance(SinkEffectsBuilder())
 
@@ -264,8 +267,9 @@ class Archive:
         batch = self._batches.live(number)
         if batch is not None:
             batch.is_lost, batch.group_request = True, None
+            self.given_up += 1
             for partition in batch.partitions:
-                self._states[partition].is_lost = True
+                self._states[partition].lose()
         return SinkEffects()
 
     def on_recovered(self, slot: int, controls: Iterable[tuple[ControlKey, bytes]]) -> SinkEffects:

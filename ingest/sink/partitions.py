@@ -123,6 +123,10 @@ class PartitionState:
         """Whether Kafka does not have it, for certain."""
         return self.times_missing >= _TIMES_MISSING
 
+    def lose(self) -> None:
+        """Its slot was lost: what that had read and not committed is read again."""
+        self.is_lost, self.position = True, None
+
     def release(self, request: int) -> None:
         """No slot holds it any more; `request` is the last description that was asked for."""
         self.batch, self.is_lost, self.position = None, False, None

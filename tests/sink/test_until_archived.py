@@ -1,11 +1,13 @@
 """`--until-idle` of a sink: not over before what was read is in visible objects."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.sink_protocol import SinkCommitted, SinkProgress
+from headrace.model.sink_protocol import PartitionStopped, SinkCommitted, SinkProgress
 from ingest.service.idle import UntilArchived
 from ingest.sink import SinkEffects
 from ingest.sink.partitions import PartitionCondition, PartitionStatus
@@ -19,6 +21,7 @@ class Archive:
     position: int | None = None
     offset: int | None = None
     is_idle: bool = False
+    given_up: int = 0
     gone: PartitionStatus | None = None
     condition: PartitionCondition = PartitionCondition.GRANTED
     asked: list[str] = field(default_factory=list)
@@ -305,3 +308,59 @@ def test_a_slot_that_has_not_met_its_log_yet_has_not_read_it() -> None:
     for now in (0.0, 1.0, 2.0, 3.0):
         assert until.advance(now) is None
     assert not one.archive.is_paused
+
+
+def _stopped() -> PartitionStopped:
+    return PartitionStopped(batch=1, topic="t", partition=0, offset=40, reason="r", message="m")
+
+
+_END_OF_SLOT: Final[Mapping[str, Callable[[Leader], Iterable[SinkEffects]]]] = {
+    "lost": lambda one: (one.archive.on_lost(1), one.archive.on_recovered(0, one.ledger.items())),
+    "gives up": lambda one: (one.archive.on_finished(1, is_whole=False),),
+    "stops": lambda one: (one.archive.on_stopped(_stopped()), one.archive.on_finished(1)),
+}
+
+
+@pytest.mark.parametrize("how", _END_OF_SLOT)
+def test_what_a_slot_had_closed_is_read_again_whatever_stays_open(how: str) -> None:
+    """rotate.on.stop=false is about what is open: of this slot's objects a trigger has closed some."""
+    one = _granted(end=100)
+    until = _until(one, closes_on_stop=False)
+    one.apply(one.archive.on_progress(_progress(position=100, end=100)))
+    for now in (0.0, 1.0):
+        one.apply(until.advance(now) or SinkEffects())
+    assert one.archive.is_paused
+
+    for effects in _END_OF_SLOT[how](one):
+        one.apply(effects)
+    assert one.archive.is_idle
+    one.apply(until.advance(2.0) or SinkEffects())
+    assert (one.archive.is_paused, until.is_over) == (False, False)
+
+
+def test_what_a_lost_slot_has_read_is_not_read() -> None:
+    """While it is fenced its partition was taken for read, and the run was over with nothing archived."""
+    one = _granted(end=100)
+    until = _until(one, closes_on_stop=False)
+    one.apply(one.archive.on_progress(_progress(position=100, end=100)))
+    one.apply(one.archive.on_lost(1))
+    for now in (0.0, 1.0, 2.0):
+        assert until.advance(now) is None
+    one.apply(one.archive.on_recovered(0, one.ledger.items()))
+    assert until.advance(3.0) is None
+    assert not until.is_over
+
+
+def test_a_loss_of_before_is_over_with_what_was_read_again() -> None:
+    """The tail stays open by configuration then."""
+    one = _granted(end=100)
+    until = _until(one, closes_on_stop=False)
+    one.apply(one.archive.on_lost(1))
+    one.apply(one.archive.on_recovered(0, one.ledger.items()))
+    assert one.archive.next_batch(0, 2)
+    one.apply(one.archive.on_progress(replace(_progress(position=100, end=100), batch=2)))
+    for now in (0.0, 1.0):
+        one.apply(until.advance(now) or SinkEffects())
+    one.apply(one.archive.on_finished(2))
+    assert until.advance(2.0) is None
+    assert until.is_over
