@@ -173,7 +173,8 @@ class Committed:
 class Finished:
     """The batch is over: every work was committed to an end, gave a failure, or goes back.
 
-    `fetched` as in `Committed`: what no message has told of yet.
+    `fetched` as in `Committed`: what no message has told of yet. A sink's `error` with a clean outcome: why
+    objects that were closed are not committed. They are read again.
     """
 
     batch: int

@@ -78,7 +78,8 @@ def check(
     """Check the configuration and what it points at: Java, bucket, queue, topics, ledger, transactions.
 
     One line each, and under those that need it, what to do. Reads the beginning of a few objects (64 KiB of
-    six at most) to see whether input.format fits, and writes nothing: it is safe next to a running service.
+    six at most, and more where restored ones begin with long or bad rows) to see whether input.format fits,
+    and writes nothing: it is safe next to a running service.
     Ends with 0, with 2 when the configuration is wrong, or with 3 when something it points at is not usable;
     warnings do not count.
     """

@@ -107,6 +107,10 @@ class AskedArchive(Protocol):
     def is_idle(self) -> bool:
         """See `Archive.is_idle`."""
 
+    @property
+    def given_up(self) -> int:
+        """See `Archive.given_up`."""
+
     def partitions(self) -> tuple[PartitionStatus, ...]:
         """See `Archive.partitions`."""
 
@@ -130,6 +134,7 @@ class UntilArchived:
         self._knows_topics = False
         self._read_since: float | None = None
         self._ends: Mapping[tuple[str, int], int] | None = None
+        self._given_up = 0
         self._furthest: dict[tuple[str, int], tuple[int, int]] = {}
         self.is_over = False
         """True once all that was there is in visible objects, or stays unwritten by configuration."""
@@ -154,6 +159,7 @@ class UntilArchived:
             self._read_since = now
         elif now - self._read_since >= _QUIET_SECONDS:
             self._ends = {(one.topic, one.partition): one.end or 0 for one in self._archive.partitions()}
+            self._given_up = self._archive.given_up
             # However long it takes to send and complete it: nothing more is granted meanwhile.
             return self._archive.pause()
         return None
@@ -177,7 +183,7 @@ class UntilArchived:
         if not self._archive.is_idle:
             return None
         unwritten = self._unwritten(self._ends)
-        if not unwritten or not self._closes_on_stop:
+        if not unwritten or not (self._closes_on_stop or self._is_cut_short()):
             self.is_over = True
             if unwritten:
                 _log.warning(
@@ -191,6 +197,12 @@ class UntilArchived:
         # A slot was lost, or an upload failed on the way: what it had is read again.
         self._ends = self._read_since = None
         return self._archive.resume()
+
+    def _is_cut_short(self) -> bool:
+        """Whether more than what is to stay open may be unwritten: closed objects, or all above a record."""
+        return self._archive.given_up != self._given_up or any(
+            one.condition in _OPERATORS for one in self._archive.partitions()
+        )
 
     def _unwritten(self, ends: Mapping[tuple[str, int], int]) -> int:
         """How many offsets lie between what is committed and these ends."""

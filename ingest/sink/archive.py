@@ -52,6 +52,8 @@ class Archive:
     def __init__(self, options: ArchiveOptions, entries: LedgerEntries) -> None:
         self.is_paused = False
         """True: nothing is granted, and slots are asked to end."""
+        self.given_up = 0
+        """How many batches ended with closed objects that are not committed, or may have."""
         self._options = options
         self._entries = entries
         self._states = entries.states
@@ -119,7 +121,7 @@ class Archive:
         for batch in self._batches:
             if batch.group_request is None or found.request <= batch.group_request:
                 continue
-            if all(self._is_same(partition, found) for partition in batch.partitions):
+            if all(self._states[partition].is_same(found) for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
             else:
@@ -183,8 +185,9 @@ class Archive:
             if sealed.state is ObjectState.PENDING:
                 self._states.apply(sealed)
         for checkpoint in committed.checkpoints:
-            self._states.apply(checkpoint)
             state = self._states[checkpoint.partition_of]
+            state.on_archived(checkpoint.offset)
+            self._states.apply(checkpoint)
             state.changed, state.committed_ms = self._request, self._now_ms
             self._entries.remove_passed(effects, state)
         return effects.effects()
@@ -250,11 +253,12 @@ class Archive:
                 self._states[partition].on_end(end)
         return SinkEffects()
 
-    def on_finished(self, number: int) -> SinkEffects:
-        """The slot has closed and committed everything of the batch, and said so of every transaction."""
+    def on_finished(self, number: int, *, is_whole: bool = True) -> SinkEffects:
+        """The slot has said all of the batch's transactions; `is_whole`: what is closed is committed."""
         batch = self._batches.live(number)
         if batch is None:
             return SinkEffects()
+        self.given_up += not is_whole
         self._release(batch)
         return self._advance(SinkEffectsBuilder())
 
@@ -263,8 +267,9 @@ class Archive:
         batch = self._batches.live(number)
         if batch is not None:
             batch.is_lost, batch.group_request = True, None
+            self.given_up += 1
             for partition in batch.partitions:
-                self._states[partition].is_lost = True
+                self._states[partition].lose()
         return SinkEffects()
 
     def on_recovered(self, slot: int, controls: Iterable[tuple[ControlKey, bytes]]) -> SinkEffects:
@@ -435,13 +440,6 @@ class Archive:
             if not any(self._states[partition].is_in_doubt for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
-
-    def _is_same(self, partition: TopicPartition, found: FoundLives) -> bool:
-        """Whether the partition is of the topic that its entries name."""
-        life, checkpoint = found.topics.get(partition.topic), self._states[partition].checkpoint
-        if life is None or checkpoint is None:
-            return False
-        return life.has(partition.partition, topic_id=checkpoint.topic_id)
 
     def _end(self, effects: SinkEffectsBuilder, *ends: ObjectEnd) -> None:
         for end in ends:

@@ -21,7 +21,7 @@ from headrace.model.sink_entries import (
 )
 from headrace.model.sink_protocol import PartitionStopped
 from headrace.options.choices import OffsetReset
-from ingest.sink.sink_effects import FoundPartition, FoundTopics, LostOffsets
+from ingest.sink.sink_effects import FoundLives, FoundPartition, FoundTopics, LostOffsets
 from ingest.sink.starting import Refused, pending_of
 
 # A broker that has just become the controller may not know a topic for a moment.
@@ -90,6 +90,21 @@ class PartitionState:
         if self.found is not None and not self.is_made_again and end > self.found.end:
             self.found = replace(self.found, end=end)
 
+    def on_archived(self, offset: int) -> None:
+        """Pick up how far its slot has archived it: new records are known by that before the log's end is.
+
+        Where the slot is no further than before, it says nothing of the log: that may have been cut off.
+        """
+        if self.checkpoint is not None and offset > self.checkpoint.offset:
+            self.on_end(offset)
+
+    def is_same(self, found: FoundLives) -> bool:
+        """Whether Kafka has it of the topic that its checkpoint is of."""
+        life, checkpoint = found.topics.get(self.partition.topic), self.checkpoint
+        if life is None or checkpoint is None:
+            return False
+        return life.has(self.partition.partition, topic_id=checkpoint.topic_id)
+
     def lost_with_topic(self) -> LostOffsets | None:
         """What was not archived of a topic that is gone, once, when that is certain."""
         return self.lost_of_old_topic() if self.is_gone and self.is_free else None
@@ -107,6 +122,10 @@ class PartitionState:
     def is_gone(self) -> bool:
         """Whether Kafka does not have it, for certain."""
         return self.times_missing >= _TIMES_MISSING
+
+    def lose(self) -> None:
+        """Its slot was lost: what that had read and not committed is read again."""
+        self.is_lost, self.position = True, None
 
     def release(self, request: int) -> None:
         """No slot holds it any more; `request` is the last description that was asked for."""

@@ -13,7 +13,7 @@ from headrace.kafka.consumer.message_columns import FaultReason, truncated_messa
 from headrace.model.columns import KafkaRecords, Numbers
 from headrace.model.errors import InvalidObject
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
-from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
+from headrace.model.sink_protocol import ObjectTimes, PartitionGrant, PartitionStopped
 from headrace.options.choices import Tolerance
 from spark.sink.bad_records import REASON, DeadLetter, Isolation
 from spark.sink.grouping import GroupRows, Groups
@@ -32,6 +32,17 @@ class Stop:
     offset: int
     reason: str
     message: str
+
+    def report(self, batch: int, partition: TopicPartition) -> PartitionStopped:
+        """As the leader receives it."""
+        return PartitionStopped(
+            batch=batch,
+            topic=partition.topic,
+            partition=partition.partition,
+            offset=self.offset,
+            reason=self.reason,
+            message=self.message,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

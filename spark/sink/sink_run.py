@@ -21,7 +21,6 @@ from headrace.model.sink_entries import ObjectState, SealedObject, TopicPartitio
 from headrace.model.sink_protocol import (
     PartitionGrant,
     PartitionReleased,
-    PartitionStopped,
     SinkBatch,
     SinkCompleted,
     SinkProgress,
@@ -125,6 +124,7 @@ class SinkRun:
         self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
         self._gone: set[TopicPartition] = set()
         self._reported_stops: set[TopicPartition] = set()
+        self._refused_dead_letters: DeadLettersRefused | None = None
         self._progress_at = 0.0
         self._answered_at = time.monotonic()
         self._fetch_size = FetchSize()
@@ -137,7 +137,7 @@ class SinkRun:
                 self._refuse_changed_converters(grant)
             while not self._link.is_ending():
                 self._step(_FETCH_SECONDS)
-            self._end()
+            given_up = self._end()
         except SlotRevoked:
             self._abort_if_known()
             raise
@@ -154,7 +154,7 @@ class SinkRun:
             # bucket's own rule.
             self._uploads.close()
             self._reader.close()
-        return self._finished(BatchOutcome.CLEAN, None)
+        return self._finished(BatchOutcome.CLEAN, given_up)
 
     def _refuse_changed_converters(self, grant: PartitionGrant) -> None:
         """Stop a partition whose archived records cannot be told any more from those that are not."""
@@ -239,16 +239,7 @@ class SinkRun:
         if work.stop is None or work.partition in self._reported_stops:
             return
         self._reported_stops.add(work.partition)
-        self._link.send(
-            PartitionStopped(
-                batch=self._batch.number,
-                topic=work.partition.topic,
-                partition=work.partition.partition,
-                offset=work.stop.offset,
-                reason=work.stop.reason,
-                message=work.stop.message,
-            )
-        )
+        self._link.send(work.stop.report(self._batch.number, work.partition))
 
     # -- what is committed, and completed --------------------------------------------------------------------
 
@@ -279,6 +270,7 @@ class SinkRun:
 
     def _stop_at_dead_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
         """Stop these partitions at their first bad records, for which there is no place; others continue."""
+        self._refused_dead_letters = error
         if isinstance(error, DeadLettersWait):
             is_over = partial(self._transactions.has_leaders, error.topic)
             self._feed.hold((work.partition for work in works), str(error), is_over)
@@ -382,8 +374,9 @@ class SinkRun:
 
     # -- the end ---------------------------------------------------------------------------------------------
 
-    def _end(self) -> None:
-        """Close, commit and complete everything that is open."""
+    def _end(self) -> HeadraceError | str | None:
+        """Close, commit and complete everything that is open; why closed objects are given up, if any are."""
+        self._refused_dead_letters, why = None, None
         for work in self._work.values():
             safely(work, work.objects.close_all)
         while self._completing or any(work.objects.closed for work in self._work.values()):
@@ -393,22 +386,25 @@ class SinkRun:
             self._commit(wall_ms())
             self._collect()
             self._report()
-            if any(work.failure() is not None for work in self._work.values()):
+            why = next((why for work in self._work.values() if (why := work.failure()) is not None), None)
+            if why is not None:
                 # It is read again by whoever has the partition next.
                 break
             self._uploads.wait(FULL_SECONDS)
         self._turns.hurry()
         self._commit(wall_ms())
         self._collect()
+        is_left = any(work.objects.closed for work in self._work.values())
         for work in self._work.values():
             # What a stop leaves open (rotate.on.stop) is read again.
             work.abandon()
+        return why if is_left else self._refused_dead_letters
 
     def _abort_if_known(self) -> bool:
         """Abort what is open, unless its commit was sent; True once nothing is in doubt."""
         return not self._producer.is_in_doubt and self._producer.abort()
 
-    def _finished(self, outcome: BatchOutcome, error: HeadraceError | None) -> Finished:
+    def _finished(self, outcome: BatchOutcome, error: HeadraceError | str | None) -> Finished:
         return Finished(
             batch=self._batch.number, outcome=outcome, error=None if error is None else str(error)
         )

@@ -19,6 +19,7 @@ class ArchiveBucket:
     objects: dict[str, bytes]
     tags: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    fetched_bytes: int = 0
 
     @classmethod
     def of(cls, archive: Archive) -> "ArchiveBucket":
@@ -35,7 +36,9 @@ class ArchiveBucket:
         assert Bucket == "archive"
         self.asked.append(Key)
         first, last = map(int, Range.removeprefix("bytes=").split("-"))
-        return {"Body": io.BytesIO(self.objects[Key][first : last + 1])}
+        found = self.objects[Key][first : last + 1]
+        self.fetched_bytes += len(found)
+        return {"Body": io.BytesIO(found)}
 
     def get_object_tagging(self, *, Bucket: str, Key: str) -> dict[str, Any]:  # noqa: N803  # boto3's names
         """The tags of an object."""

@@ -155,3 +155,15 @@ def test_where_there_is_no_data_nothing_is_judged(objects: dict[str, bytes]) -> 
     (found,) = _findings(ArchiveBucket(objects), settings_of(archive("quix-new_jsonl"))).values()
 
     assert found.verdict is Verdict.WARN
+
+
+def test_a_beginning_of_bad_rows_is_fetched_once() -> None:
+    """Layout, format and members are three questions, each of which looks for the first good row."""
+    source = archive("lenses-envelope_json")
+    key, rows = next((key, each) for key, each in source.objects.items() if ".indexes/" not in key)
+    bad = b'{"key":"' + b"x" * 1_000_000 + b"\n"
+    bucket = ArchiveBucket({key: bad * 3 + rows})
+    found = _findings(bucket, settings_of(source))
+
+    assert found["layout"].verdict is Verdict.OK, found["layout"].sentence
+    assert bucket.fetched_bytes <= len(bucket.objects[key]) + 64 * 1024

@@ -1,13 +1,17 @@
 """`--until-idle` of a sink: not over before what was read is in visible objects."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.model.sink_protocol import PartitionStopped, SinkCommitted, SinkProgress
 from ingest.service.idle import UntilArchived
 from ingest.sink import SinkEffects
 from ingest.sink.partitions import PartitionCondition, PartitionStatus
+from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
 
 
 @dataclass
@@ -17,6 +21,7 @@ class Archive:
     position: int | None = None
     offset: int | None = None
     is_idle: bool = False
+    given_up: int = 0
     gone: PartitionStatus | None = None
     condition: PartitionCondition = PartitionCondition.GRANTED
     asked: list[str] = field(default_factory=list)
@@ -234,3 +239,128 @@ def test_a_log_that_ends_below_what_is_archived_is_not_read() -> None:
         until.advance(now)
     assert archive.asked == []
     assert not until.is_over
+
+
+def _granted(offset: int = 0, *, end: int) -> Leader:
+    one = leader(*([checkpoint(offset)] if offset else []))
+    one.topics(*found({0: end}))
+    assert [grant.offset for grant in one.archive.next_batch(0, 1)] == [offset]
+    return one
+
+
+def _progress(*, position: int, end: int) -> SinkProgress:
+    return SinkProgress(
+        batch=1,
+        positions={P0: position},
+        ends={P0: end},
+        open_objects=0,
+        pending_objects=0,
+        buffered_bytes=0,
+        spilled_bytes=0,
+        oldest_open_ms=None,
+    )
+
+
+def _committed(offset: int) -> SinkCommitted:
+    return SinkCommitted(
+        batch=1,
+        objects=(),
+        checkpoints=(checkpoint(offset),),
+        records_by_topic={},
+        bad_by_reason={},
+        seconds=0.1,
+    )
+
+
+def _until(one: Leader, *, closes_on_stop: bool = True) -> UntilArchived:
+    until = UntilArchived(one.archive, closes_on_stop=closes_on_stop)
+    until.surveyed(())
+    return until
+
+
+@pytest.mark.parametrize("every", [0.2, 0.6])
+def test_a_topic_that_is_written_to_meanwhile_is_archived_once(every: float) -> None:
+    """Each commit is of records that no survey has met yet, nor the slot's news of once a second."""
+    one = _granted(end=100)
+    until = _until(one)
+    end = 100
+    for turn in range(60):
+        now = turn / 10
+        if now % 5 < 0.1:
+            one.topics(*found({0: end}))
+        if now % 1 < 0.1:
+            one.apply(one.archive.on_progress(_progress(position=end, end=end)))
+        if now % every < 0.1:
+            end += 10
+            one.apply(one.archive.on_committed(_committed(end)))
+        if until.advance(now) is not None:
+            break
+    assert one.archive.is_paused
+
+
+def test_a_slot_that_has_not_met_its_log_yet_has_not_read_it() -> None:
+    """It says that it is where it was granted: the log was cut off below that, which a fetch will tell."""
+    one = _granted(101, end=120)
+    one.topics(*found({0: 100}))
+    until = _until(one)
+    one.apply(one.archive.on_progress(_progress(position=101, end=100)))
+    one.apply(one.archive.on_committed(_committed(101)))
+    for now in (0.0, 1.0, 2.0, 3.0):
+        assert until.advance(now) is None
+    assert not one.archive.is_paused
+
+
+def _stopped() -> PartitionStopped:
+    return PartitionStopped(batch=1, topic="t", partition=0, offset=40, reason="r", message="m")
+
+
+_END_OF_SLOT: Final[Mapping[str, Callable[[Leader], Iterable[SinkEffects]]]] = {
+    "lost": lambda one: (one.archive.on_lost(1), one.archive.on_recovered(0, one.ledger.items())),
+    "gives up": lambda one: (one.archive.on_finished(1, is_whole=False),),
+    "stops": lambda one: (one.archive.on_stopped(_stopped()), one.archive.on_finished(1)),
+}
+
+
+@pytest.mark.parametrize("how", _END_OF_SLOT)
+def test_what_a_slot_had_closed_is_read_again_whatever_stays_open(how: str) -> None:
+    """rotate.on.stop=false is about what is open: of this slot's objects a trigger has closed some."""
+    one = _granted(end=100)
+    until = _until(one, closes_on_stop=False)
+    one.apply(one.archive.on_progress(_progress(position=100, end=100)))
+    for now in (0.0, 1.0):
+        one.apply(until.advance(now) or SinkEffects())
+    assert one.archive.is_paused
+
+    for effects in _END_OF_SLOT[how](one):
+        one.apply(effects)
+    assert one.archive.is_idle
+    one.apply(until.advance(2.0) or SinkEffects())
+    assert (one.archive.is_paused, until.is_over) == (False, False)
+
+
+def test_what_a_lost_slot_has_read_is_not_read() -> None:
+    """While it is fenced its partition was taken for read, and the run was over with nothing archived."""
+    one = _granted(end=100)
+    until = _until(one, closes_on_stop=False)
+    one.apply(one.archive.on_progress(_progress(position=100, end=100)))
+    one.apply(one.archive.on_lost(1))
+    for now in (0.0, 1.0, 2.0):
+        assert until.advance(now) is None
+    one.apply(one.archive.on_recovered(0, one.ledger.items()))
+    assert until.advance(3.0) is None
+    assert not until.is_over
+
+
+def test_a_loss_of_before_is_over_with_what_was_read_again() -> None:
+    """The tail stays open by configuration then."""
+    one = _granted(end=100)
+    until = _until(one, closes_on_stop=False)
+    one.apply(one.archive.on_lost(1))
+    one.apply(one.archive.on_recovered(0, one.ledger.items()))
+    assert one.archive.next_batch(0, 2)
+    one.apply(one.archive.on_progress(replace(_progress(position=100, end=100), batch=2)))
+    for now in (0.0, 1.0):
+        one.apply(until.advance(now) or SinkEffects())
+    one.apply(one.archive.on_finished(2))
+    assert until.advance(2.0) is None
+    assert until.is_over

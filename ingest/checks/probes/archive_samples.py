@@ -32,6 +32,7 @@ class RangedObject:
         self.name = wanted.id.url
         self.fetched_bytes = 0
         self._read: tuple[int, bytes] = (0, b"")
+        self._beginning = bytearray()
 
     def stream(self, begin: int = 0, end: int | None = None) -> Iterator[bytes]:
         """The bytes in chunks of 64 KiB, a GET each."""
@@ -40,11 +41,13 @@ class RangedObject:
             yield self.read_at(at, min(_CHUNK_BYTES, stop - at))
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """One range; what was read last is not asked for again."""
+        """One range; what was read last, and the beginning as far as it is kept, is not asked for again."""
         stop = min(offset + length, self.size)
         begin, held = self._read
         if offset >= stop:
             return b""
+        if stop <= len(self._beginning):
+            return bytes(memoryview(self._beginning)[offset:stop])
         if not begin <= offset <= stop <= begin + len(held):
             # Magic bytes are asked for first, and then what is behind them.
             wanted = min(self.size, max(stop, offset + _CHUNK_BYTES))
@@ -54,10 +57,15 @@ class RangedObject:
                 ].read()
             begin, self._read = offset, (offset, held)
             self.fetched_bytes += len(held)
+            known = len(self._beginning)
+            if begin <= known < min(begin + len(held), _KEPT_BYTES):
+                self._beginning += held[known - begin :]
         return held[offset - begin : stop - begin]
 
 
 _CHUNK_BYTES: Final = 64 * 1024
+# As much as is looked at for a good row, which three questions of a sample are about.
+_KEPT_BYTES: Final = 64 * 1024 * 1024
 
 
 class ArchiveSampler:
@@ -81,7 +89,7 @@ class ArchiveSampler:
     ) -> ArchiveSample:
         """What the object says of its rows, with these side objects, and with what other names made doubtful.
 
-        Blocks on a GET or two.
+        Blocks on a GET or two, and on more where no good row is in the first bytes: up to 64 MiB are read.
         """
         source = RangedObject(self._client, self._s3, wanted)
         shown = None
@@ -122,7 +130,7 @@ def read_archive_samples(
     """One sample for each of the objects that holds values; `keys` tell which side objects there are.
 
     `taken` are those that a run would take: they tell in which directories the objects of a partition are.
-    Blocks on a GET or two each.
+    Blocks on a GET or two each, as `ArchiveSampler.sample` does.
     """
     restore = settings.format.restore
     assert restore is not None, "no archive is restored"

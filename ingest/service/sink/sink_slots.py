@@ -127,12 +127,14 @@ class SinkSlots:
     def _finished(self, event: BatchFinished) -> None:
         slot, finished = event.slot, event.finished
         self._components.statistics.batch_finished(slot, finished)
+        if finished.outcome is not BatchOutcome.CLEAN or finished.error is not None:
+            _log.warning("batch_ended", slot=slot, outcome=finished.outcome.value, error=finished.error)
         if finished.outcome is BatchOutcome.CLEAN:
-            self._components.apply(self._components.archive.on_finished(finished.batch))
+            is_whole = finished.error is None
+            self._components.apply(self._components.archive.on_finished(finished.batch, is_whole=is_whole))
             self.slots.move(slot, SlotState.ENDING if slot in self._asked_to_end else SlotState.READY)
         else:
             # SlotEnded follows; whatever it says, what was committed is read from the ledger.
-            _log.warning("batch_ended", slot=slot, outcome=finished.outcome.value, error=finished.error)
             self._died(slot, finished.error)
             self._void(slot, in_doubt=False)
 

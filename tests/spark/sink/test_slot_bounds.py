@@ -9,9 +9,11 @@ import pytest
 
 from headrace.kafka.producer import SlotRevoked
 from headrace.model.columns import KafkaRecords
-from headrace.model.errors import SourceUnavailable
+from headrace.model.errors import HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import PartitionGrant, SinkBatch
+from headrace.model.slot_protocol import BatchOutcome
+from headrace.s3.client import UploadEnded
 from spark.sink.record_feed import MAX_PENDING, FetchSize
 from spark.sink.sink_run import SinkRun
 from spark.sink.sink_work import sink_task_settings
@@ -65,30 +67,37 @@ class _Reader:
 class _Calls:
     """S3 answers nothing before the slot ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: HeadraceError) -> None:
+        self._error = error
         self._is_over = threading.Event()
 
     def begin(self, *_: object, **__: object) -> None:
         self._is_over.wait(600)
-        raise SourceUnavailable("503 Slow Down")
+        raise self._error
+
+    part = begin
 
     def end(self) -> None:
         self._is_over.set()
 
 
 class _Link:
-    """A leader that gives the slot up after some rounds."""
+    """A leader that gives the slot up after some rounds, or asks it to end: S3 answers then."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: _Calls, *, asks: bool) -> None:
         self.rounds = 0
+        self._calls, self._asks = calls, asks
 
     def beat(self) -> None:
         """It lives, as a slot shows within a round as well."""
 
     def is_void(self) -> bool:
-        return self.rounds > _ROUNDS
+        return self.rounds > _ROUNDS and not self._asks
 
     def is_ending(self) -> bool:
+        if self._asks and self.rounds > _ROUNDS:
+            self._calls.end()
+            return True
         return False
 
     def ended_objects(self) -> list[str]:
@@ -109,14 +118,16 @@ class _Producer:
         return True
 
 
-def _run(folder: Path, **options: str) -> _Reader:
-    """What a slot with these options has read at its end."""
+def _made(
+    folder: Path, options: Mapping[str, str], *, error: HeadraceError, asks: bool = False
+) -> tuple[SinkRun, _Reader]:
     settings = sink_settings(
         {"aws.s3.bucket.name": "bucket", "topics": "t", "buffer.dir": str(folder), **options}
     )
     assert settings.sink is not None
-    reader, link = _Reader(), _Link()
-    doubles: Any = {"producer": _Producer(), "link": link, "calls": _Calls(), "reader": reader}
+    reader, calls = _Reader(), _Calls(error)
+    link = _Link(calls, asks=asks)
+    doubles: Any = {"producer": _Producer(), "link": link, "calls": calls, "reader": reader}
     run = SinkRun(
         SinkBatch(
             number=1,
@@ -127,9 +138,31 @@ def _run(folder: Path, **options: str) -> _Reader:
         settings=sink_task_settings(settings, settings.sink),
         **doubles,
     )
+    return run, reader
+
+
+def _run(folder: Path, **options: str) -> _Reader:
+    """What a slot with these options has read at its end."""
+    run, reader = _made(folder, options, error=SourceUnavailable("503 Slow Down"))
     with pytest.raises(SlotRevoked):
         run.run()
     return reader
+
+
+def test_a_slot_that_gives_closed_objects_up_at_its_end_says_so(tmp_path: Path) -> None:
+    """`rotate.on.stop=false` leaves unwritten what is open: `--until-idle` took these for that."""
+    options = {"rotate.records": "1000", "rotate.on.stop": "false"}
+    run, _ = _made(tmp_path, options, error=UploadEnded("The upload is gone."), asks=True)
+    finished = run.run()
+    assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, "The upload is gone.")
+
+
+def test_a_slot_that_leaves_only_open_objects_has_given_nothing_up(tmp_path: Path) -> None:
+    """It is what the option is for."""
+    options = {"rotate.records": "1000000", "rotate.on.stop": "false"}
+    run, _ = _made(tmp_path, options, error=UploadEnded("The upload is gone."), asks=True)
+    finished = run.run()
+    assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, None)
 
 
 def test_small_objects_that_s3_does_not_take_end_fetching(tmp_path: Path) -> None:
