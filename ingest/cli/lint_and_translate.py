@@ -93,7 +93,7 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         "config": config,
         "hidden": hidden,
         "options": [
-            {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated.lines
+            {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated
         ],
         "warnings": list(settings.warnings),
     }

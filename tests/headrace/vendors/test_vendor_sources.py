@@ -13,6 +13,7 @@ from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDO
 from headrace.vendors.lenses.kcql import Property, Statement, read_source_kcql
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
 from headrace.vendors.load import VENDORS, vendor_of
+from tests.headrace.options.loading import own_options
 from tests.support.sink_archives import sink_settings
 
 _CONFLUENT: Final = "io.confluent.connect.s3."
@@ -37,9 +38,7 @@ def _load(given: Mapping[str, str]) -> Settings:
 
 
 def _own(given: Mapping[str, str]) -> Mapping[str, str]:
-    translated = _load(given).translated
-    assert translated is not None
-    return translated.options
+    return own_options(_load(given))
 
 
 def _kcql(text: str, **more: str) -> Mapping[str, str]:
@@ -161,7 +160,7 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
             "value.converter": _AVRO,
             "value.converter.schema.registry.url": "http://registry:8081",
         },
-        {"input.format": "avro", "value.converter.schema.registry.url": "http://registry:8081"},
+        {"input.format": "avro", "schema.registry.url": "http://registry:8081"},
     ),
     (
         {**GENERIC, "behavior.on.error": "log", "parse.error.topic.prefix": "errors"},
@@ -508,7 +507,7 @@ def test_each_given_option_has_a_line() -> None:
     translated = _load({**RESTORE, "record.batch.max.size": "5"}).translated
 
     assert translated is not None
-    fates = {line.option: line.fate for line in translated.lines}
+    fates = {line.option: line.fate for line in translated}
     assert fates["s3.bucket.name"] is Fate.KEPT
     assert fates["record.batch.max.size"] is Fate.NEEDLESS
     assert fates["format.class"] is Fate.CHANGED
