@@ -156,6 +156,7 @@ _FORMATS: Final = {
 _MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
 _LIST: Final = "topic.regex.list"
 _REPETITION: Final = re.compile(r"\{[0-9]*,[0-9]*\}")
+_LEADING_FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
 _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
 _EXTENSION: Final = "format.bytearray.extension"
@@ -393,15 +394,23 @@ def _translate_pair(given: Translation, prefix: str) -> None:
         given.refuse(_LIST, "expected TOPIC:EXPRESSION, such as orders:.*")
         return
     try:
-        re.compile(expression)
-    except re.error as error:
-        given.refuse(_LIST, f"is no regular expression of Python's: {error.msg}")
+        found = java_regex(expression.strip())
+    except JavaRegexError as error:
+        given.refuse(_LIST, f"has an expression without a counterpart here: {error}")
         return
-    before = f"(?:{re.escape(prefix)})?" if prefix else ""
     given.own("topic", topic.strip(), by=_LIST)
     given.own("file.name.match", "search")
-    whole = expression.strip() == ".*"
-    given.own("file.name.template", ".*" if whole else f"^{before}(?:{expression.strip()})$", by=_LIST)
+    given.own("file.name.template", _of_whole_name(found, prefix), by=_LIST)
+
+
+def _of_whole_name(expression: str, prefix: str) -> str:
+    """The template of names that an expression matches as a whole, with or without the prefix."""
+    if expression == ".*":
+        return ".*"
+    flags = _LEADING_FLAGS.match(expression)
+    switched, rest = (flags[1], expression[flags.end() :]) if flags else ("", expression)
+    before = f"(?:{re.escape(prefix)})?" if prefix else ""
+    return f"^{before}(?{switched}:{rest})$"
 
 
 def _translate_errors(given: Translation) -> None:

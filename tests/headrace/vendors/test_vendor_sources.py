@@ -128,6 +128,10 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"topic": "a", "file.name.template": r"^(?:q/)?(?:in/\d+\.json)$"},
     ),
     (
+        {**GENERIC, "topic.regex.list": r"a:(?i)\Qx.y\E.*\.json"},
+        {"topic": "a", "file.name.template": r"^(?:topics/)?(?i:x\.y.*\.json)$"},
+    ),
+    (
         {
             **GENERIC,
             "format.class": "io.confluent.connect.cloud.storage.source.format.CloudStorageByteArrayFormat",
@@ -337,7 +341,8 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
     ({**GENERIC, "topic.regex.list": ""}, "topic.regex.list = '': is missing; mode=GENERIC needs it"),
     ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
     ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
-    ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': is no regular expression"),
+    ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': has an expression without a counter"),
+    ({**GENERIC, "topic.regex.list": "a:part[a[0-9]]"}, "a class within a class, such as [a[bc]]"),
     *(
         (
             {
