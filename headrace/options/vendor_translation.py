@@ -29,11 +29,15 @@ _OFTEN_ENOUGH: Final = "heartbeats are sent five times a session, or each second
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedLine:
-    """What became of one option that was given."""
+    """What became of one option that was given.
+
+    `reference` is how it was written, as it may be shown, where options of ours have what that led to.
+    """
 
     option: str
     fate: Fate
     note: str
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,8 @@ class Translation:
         self._own: dict[str, str] = {}
         self._spelled: dict[str, str] = {}
         self._lost: set[str] = set()
+        self._read: set[str] = set()
+        self._renamed: set[str] = set()
         self._notes: dict[str, tuple[Fate, str]] = {}
         self._warnings: list[str] = []
 
@@ -85,10 +91,12 @@ class Translation:
 
     def text(self, option: str, default: str = "") -> str:
         """The value without blanks around it, the default where it is missing or empty."""
+        self._read.add(option)
         return self._given.get(option, "").strip() or default
 
     def exact_text(self, option: str, default: str = "") -> str:
         """The value as it was written, blanks and all; the default only where it is missing."""
+        self._read.add(option)
         return self._given.get(option, default)
 
     def flag(self, option: str, *, default: bool) -> bool:
@@ -156,6 +164,7 @@ class Translation:
         if self.is_given(option) or (may_be_blank and self.exact_text(option)):
             self._own[own] = self._raw[option]
             self._spelled[own] = option
+            self._renamed.add(option)
         elif self._is_lost(option):
             self._lost.add(own)
 
@@ -203,7 +212,15 @@ class Translation:
         row = vendor.option(name)
         assert row is not None, "only options of the table are read"
         fate, note = self._notes.get(name, (row.fate, row.note))
-        return TranslatedLine(option=name, fate=fate, note=note)
+        return TranslatedLine(option=name, fate=fate, note=note, reference=self._reference(name, fate))
+
+    def _reference(self, option: str, fate: Fate) -> str | None:
+        """The reference that no option of ours has, as the option was read and not passed on."""
+        decides = option in self._read and fate in {Fate.KEPT, Fate.CHANGED}
+        raw = self._raw[option]
+        if not decides or option in self._renamed or self._given.get(option, raw) == raw:
+            return None
+        return as_written(option, raw).shown_whole
 
 
 def translate(

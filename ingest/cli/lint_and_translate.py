@@ -10,6 +10,7 @@ from headrace.model.text_formatting import counted, json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
 from headrace.options.vendor import AIVEN_SOURCES, Direction
+from headrace.options.vendor_translation import TranslatedLine
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
@@ -95,8 +96,18 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         "options": [
             {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated
         ],
-        "warnings": list(settings.warnings),
+        "warnings": [*settings.warnings, *_read_here(translated)],
     }
+
+
+def _read_here(lines: tuple[TranslatedLine, ...]) -> Iterator[str]:
+    """Yield which references are not in what is printed: their values are, which are this machine's."""
+    for line in lines:
+        if line.reference is not None:
+            yield (
+                f"{line.option}: {line.reference} was read on this machine, and what is printed has its "
+                "value; write the reference again where it belongs"
+            )
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
