@@ -23,6 +23,8 @@ _LEFTOVER: Final = "the other connector does not know it either"
 _OF_JAVA: Final = "only Java's clients have it"
 _CONSUMER: Final = "consumer.override."
 # Consumers in Connect share the work by their group; here it decides who leads.
+# Connect's default of each is an empty text, which tools that fill in defaults write out.
+_EMPTY_IN_CONNECT: Final = ("topics", "topics.regex", "errors.deadletterqueue.topic.name")
 _HEARTBEATS: Final = f"{_CONSUMER}heartbeat.interval.ms"
 _OFTEN_ENOUGH: Final = "heartbeats are sent five times a session, or each second"
 
@@ -246,6 +248,7 @@ def translate(
             given[name] = references.replaced(name, text)
         except ReferenceMissing as error:
             note_missing(problems, name, error)
+    others = _without_empty(others, references)
     translation = Translation(given, raw, worker, problems, _followed(others, references))
     for name in raw:
         row = vendor.option(name)
@@ -288,6 +291,13 @@ def _followed(ours: Mapping[str, str], references: References) -> dict[str, str]
         with suppress(ReferenceMissing):
             found[name] = references.replaced(name, text)
     return found
+
+
+def _without_empty(ours: dict[str, str], references: References) -> dict[str, str]:
+    """Options of ours without those that are given as Connect's empty default."""
+    texts = _followed(ours, references)
+    empty = {name for name, text in texts.items() if name.strip() in _EMPTY_IN_CONNECT and not text.strip()}
+    return {name: text for name, text in ours.items() if name not in empty}
 
 
 def _capped(others: dict[str, str]) -> dict[str, TranslatedLine]:

@@ -54,6 +54,31 @@ def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "names", "pattern"),
+    [
+        ({"topics.regex": ""}, ("orders",), None),
+        ({"topics": " ", "topics.regex": "or.*"}, (), "or.*"),
+        ({"errors.deadletterqueue.topic.name": "", "errors.tolerance": "all"}, ("orders",), None),
+        ({"errors.deadletterqueue.topic.name": "${env:NO_TOPIC}"}, ("orders",), None),
+    ],
+)
+def test_an_empty_default_of_connect_is_none(
+    changes: Mapping[str, str], names: tuple[str, ...], pattern: str | None
+) -> None:
+    """Tools that fill in all options of a connector write these."""
+    settings = load_example(changes)
+
+    assert settings.sink is not None
+    assert (settings.sink.topics.names, settings.sink.topics.pattern) == (names, pattern)
+    assert settings.errors.dead_letter is None
+
+
+def test_a_sink_without_topics_is_still_a_problem() -> None:
+    """Both may be left empty in Connect's form, and its sink does not start then either."""
+    assert _problems({"topics": "", "topics.regex": ""}) == ["topics: is missing; set it or topics.regex"]
+
+
+@pytest.mark.parametrize(
     ("name", "text", "used"),
     [
         ("session.timeout.ms", "300000", "60000"),
