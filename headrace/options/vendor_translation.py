@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
+from headrace.options.declarations.connection_options import NAME
 from headrace.options.given import Problems, as_written
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.value_types import WHOLE_NUMBER
+from headrace.options.value_types import WHOLE_NUMBER, FormError
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
@@ -22,6 +23,7 @@ _TEMPLATE: Final = "file.name.template"
 _LEFTOVER: Final = "the other connector does not know it either"
 _OF_JAVA: Final = "only Java's clients have it"
 _CONSUMER: Final = "consumer.override."
+_GROUP: Final = f"{_CONSUMER}group.id"
 # Consumers in Connect share the work by their group; here it decides who leads.
 # Connect's default of each is an empty text, which tools that fill in defaults write out.
 _EMPTY_IN_CONNECT: Final = ("topics", "topics.regex", "errors.deadletterqueue.topic.name")
@@ -254,6 +256,7 @@ def translate(
         row = vendor.option(name)
         if row is not None and row.fate is Fate.REFUSED:
             problems.add(name, row.note)
+    is_named = not vendor.is_sink or _has_name(vendor, translation, configuration, problems)
     vendor.translate(translation)
     found = translation.result(vendor)
     capped = _capped(others) if vendor.is_sink else {}
@@ -273,7 +276,7 @@ def translate(
         options={_CLASS: vendor.own_class, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
         lines=lines,
-        lost=found.lost - others.keys(),
+        lost=found.lost - others.keys() | (frozenset() if is_named else {NAME.name}),
         warnings=(
             *found.warnings,
             *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),
@@ -291,6 +294,27 @@ def _followed(ours: Mapping[str, str], references: References) -> dict[str, str]
         with suppress(ReferenceMissing):
             found[name] = references.replaced(name, text)
     return found
+
+
+def _has_name(
+    vendor: Vendor, given: Translation, configuration: Mapping[str, str], problems: Problems
+) -> bool:
+    """Whether a sink may have the connector's name here; else a problem says how another one takes over."""
+    name = given.own_given(NAME.name) or given.text(NAME.name)
+    try:
+        NAME.form.parse(name)
+    except FormError:
+        if not name or "${" in name or _GROUP in configuration:
+            return True  # What is wrong is told where all options are read.
+        locks = f" and takeover.connector={name}" if vendor.layout is LayoutName.LENSES else ""
+        problems.add(
+            NAME.name,
+            f"expected {NAME.form.expected}; to continue where the connector stopped, choose another name, "
+            f"and set {_GROUP}=connect-{name}{locks}",
+            as_written(NAME.name, name).shown,
+        )
+        return False
+    return True
 
 
 def _without_empty(ours: dict[str, str], references: References) -> dict[str, str]:
