@@ -25,6 +25,7 @@ from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import (
     CONFLUENT_OPTIONS,
     FORMATS,
+    SOURCE_CREDENTIALS,
     class_of,
     translate_calls,
     translate_credentials,
@@ -140,6 +141,7 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     needless("confluent.license", _LICENSE),
     needless("confluent.topic.*", _LICENSE),
     needless("confluent.metrics.*", "metrics are those of `http.listen`"),
+    *SOURCE_CREDENTIALS,
     *(row for row in CONFLUENT_OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )
@@ -178,7 +180,7 @@ def _translate(given: Translation) -> None:
         given.refuse("s3.bucket.name", ONE_BUCKET)
     given.own("aws.s3.region", given.text("s3.region", "us-west-2"), by="s3.region")
     translate_endpoint(given)
-    translate_credentials(given)
+    translate_credentials(given, is_source=True)
     translate_proxy(given)
     translate_calls(given)
     poll = given.integer("s3.poll.interval.ms", 60_000, low=1, high=86_400_000)
@@ -407,10 +409,9 @@ def _of_whole_name(expression: str, prefix: str) -> str:
     """The template of names that an expression matches as a whole, with or without the prefix."""
     if expression == ".*":
         return ".*"
-    flags = _LEADING_FLAGS.match(expression)
-    switched, rest = (flags[1], expression[flags.end() :]) if flags else ("", expression)
-    before = f"(?:{re.escape(prefix)})?" if prefix else ""
-    return f"^{before}(?{switched}:{rest})$"
+    found = _LEADING_FLAGS.match(expression)
+    flags, rest = (found[1], expression[found.end() :]) if found else ("", expression)
+    return f"^{f'(?:{re.escape(prefix)})?' if prefix else ''}(?{flags}:{rest})$"
 
 
 def _translate_errors(given: Translation) -> None:

@@ -37,7 +37,7 @@ _OF_LENSES: Final = {"aws.secret.key", "connect.s3.aws.secret.key"}
 _SECRETS: Final = {
     "Aiven's S3 sink": {"aws.secret.access.key", "aws_secret_access_key"},
     "Confluent's S3 sink": {*_OF_CONFLUENT, "s3.sse.customer.key"},
-    "Confluent's S3 source": _OF_CONFLUENT,
+    "Confluent's S3 source": {*_OF_CONFLUENT, "s3.credentials.provider.aws.secret.access.key"},
     "Lenses' S3 sink": _OF_LENSES,
     "Lenses' S3 source": _OF_LENSES,
 }

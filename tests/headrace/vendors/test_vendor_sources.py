@@ -109,6 +109,20 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"aws.access.key.id": "id", "aws.secret.access.key": "${env:HOME}"},
     ),
     (
+        {
+            **RESTORE,
+            "s3.credentials.provider.class": f"{_CONFLUENT}auth.AwsAssumeRoleCredentialsProvider",
+            "s3.credentials.provider.sts.role.arn": "arn:aws:iam::123456789012:role/r",
+            "s3.credentials.provider.aws.access.key.id": "id",
+            "s3.credentials.provider.aws.secret.access.key": "${env:HOME}",
+        },
+        {
+            "aws.sts.role.arn": "arn:aws:iam::123456789012:role/r",
+            "aws.access.key.id": "id",
+            "aws.secret.access.key": "${env:HOME}",
+        },
+    ),
+    (
         {**RESTORE, "s3.path.style.access.enabled": "false", "s3.part.retries": "9"},
         {"aws.s3.path.style.access": "false", "aws.s3.backoff.max.retries": "9"},
     ),
@@ -338,6 +352,10 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         "remove it, and set include.existing=false",
     ),
     ({**RESTORE, "s3.pol.interval.ms": "5"}, "s3.pol.interval.ms: is not an option of Confluent's S3 source"),
+    (
+        {**RESTORE, "s3.credentials.provider.aws.access.key.id": "id"},
+        "s3.credentials.provider.aws.access.key.id = 'id': means nothing without s3.credentials",
+    ),
     ({**GENERIC, "topic.regex.list": ""}, "topic.regex.list = '': is missing; mode=GENERIC needs it"),
     ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
     ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
