@@ -368,6 +368,13 @@ def test_the_modes_that_write_values_alone_pass() -> None:
         ),
         (
             {
+                "partitioner.class": f"{_PARTITIONER}FieldPartitioner",
+                "partition.field.name": "region,a..b",
+            },
+            "partition.field.name = 'region,a..b': has a..b, which is no name of a field",
+        ),
+        (
+            {
                 **_TIMED,
                 "partitioner.class": f"{_PARTITIONER}TimeBasedPartitioner",
                 "path.format": "YYYY/q",
@@ -391,6 +398,7 @@ def test_what_is_wrong_is_said_in_its_own_words(changes: Mapping[str, str | None
     found = _problems(SMALL, changes)
 
     assert any(each.startswith(problem) for each in found), found
+    assert not any("(here sidecars" in each for each in found), "what only follows from a problem is none"
 
 
 class _Recording(dict[str, str]):
