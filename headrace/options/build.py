@@ -45,7 +45,7 @@ from headrace.options.sink_settings import ReadSettings
 from headrace.options.token_logins import aws_login
 from headrace.options.transforms import TransformChain
 from headrace.options.vendor import Direction
-from headrace.options.vendor_translation import Translated
+from headrace.options.vendor_translation import TranslatedLine
 
 _SPARK_OWN = ("spark.master", "spark.remote")
 
@@ -63,7 +63,7 @@ def build(
     written: tuple[tuple[str, Secret, Secret], ...],
     reading: ReadSettings,
     group: str | None = None,
-    translated: Translated | None = None,
+    translated: tuple[TranslatedLine, ...] | None = None,
 ) -> settings.Settings:
     """Return the settings, defaults that depend on other options or on the surroundings filled in.
 
@@ -116,7 +116,7 @@ def build(
     )
 
 
-def _sink_group(name: str, translated: Translated | None) -> str:
+def _sink_group(name: str, translated: tuple[TranslatedLine, ...] | None) -> str:
     """The group of a sink's offsets: that of the Connect connector whose configuration this is."""
     return name if translated is None else f"connect-{name}"
 

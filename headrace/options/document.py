@@ -26,7 +26,7 @@ variable, by an entry of a `.properties` file, and by a file's content. `--set o
 file.
 
 All problems are reported at once. Secrets are never shown; an option whose value came from a reference is
-shown as the reference.
+shown as the reference (but for those that are worked out of another vendor's, which have its value).
 """
 
 

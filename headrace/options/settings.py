@@ -43,7 +43,7 @@ from headrace.options.secret import Property, Secret, revealed
 from headrace.options.sink_settings import SinkRoute, SinkSettings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 from headrace.options.value_types import HostPort
-from headrace.options.vendor_translation import Translated
+from headrace.options.vendor_translation import TranslatedLine
 
 Role = Literal["producer", "consumer", "admin"]
 
@@ -378,7 +378,7 @@ class Settings:
     `texts` holds, for each of those, its text as it was written and with its references replaced; `written`
     the same before a translation: all that was given, by the names it was given. A source has no `sink`.
     `post_action` is what becomes of objects that are done.
-    `translated` is there when the configuration is one of another vendor's sink.
+    `translated` is what became of each option of another vendor's; into what is in `texts`, which hide it.
     """
 
     identity: IdentitySettings
@@ -404,7 +404,7 @@ class Settings:
     post_action: PostAction | None = None
     traces: TraceSettings | None = None
     """None: none are made."""
-    translated: Translated | None = None
+    translated: tuple[TranslatedLine, ...] | None = None
     more_buckets: tuple[str, ...] = ()
     """Further buckets of a source, which are read as that of `s3` is."""
 

@@ -50,9 +50,11 @@ TOPICS: Final = Form(kind="LIST", expected="a comma-separated list of topic name
 
 
 # Java, whose expressions come with other vendors' configurations, takes flags after the beginning, and reads
-# && within a class as what both classes have, where Python has two signs more.
+# && within a class as what both classes have, and [ as a class in it, where Python has these signs.
 _LATE_FLAGS: Final = re.compile(r"\A(\^+)(\(\?[aims]+\))")
 _INTERSECTION: Final = re.compile(r"(?<!\\)\[[^\]]*&&")
+_IN_A_CLASS: Final = r"\[\^?+\]?+(?:\\.|[^\\\]\[])*+"
+_NESTED: Final = re.compile(rf"(?:\\.|[^\\\[]|{_IN_A_CLASS}\])*+{_IN_A_CLASS}\[", re.DOTALL)
 
 
 def topic_pattern(text: str) -> str:
@@ -60,6 +62,11 @@ def topic_pattern(text: str) -> str:
     pattern = _LATE_FLAGS.sub(r"\2\1", text.strip())
     if _INTERSECTION.search(pattern) is not None:
         raise FormError("it has && within [..], which Python does not know; write a lookahead: (?=[..])[..]")
+    if _NESTED.match(pattern) is not None:
+        raise FormError(
+            "it has a [ within [..], which is a class within a class for Java and a sign for Python; write "
+            "one class, such as [a-z0-9], and \\[ for the sign"
+        )
     try:
         compiled = re.compile(pattern, re.ASCII)
     except re.error as error:

@@ -8,9 +8,10 @@ from typing import Final, TypeVar
 from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
+from headrace.options.declarations.connection_options import NAME
 from headrace.options.given import Problems, as_written
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.value_types import WHOLE_NUMBER
+from headrace.options.value_types import WHOLE_NUMBER, FormError
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
@@ -22,18 +23,25 @@ _TEMPLATE: Final = "file.name.template"
 _LEFTOVER: Final = "the other connector does not know it either"
 _OF_JAVA: Final = "only Java's clients have it"
 _CONSUMER: Final = "consumer.override."
+_GROUP: Final = f"{_CONSUMER}group.id"
 # Consumers in Connect share the work by their group; here it decides who leads.
+# Connect's default of each is an empty text, which tools that fill in defaults write out.
+_EMPTY_IN_CONNECT: Final = ("topics", "topics.regex", "errors.deadletterqueue.topic.name")
 _HEARTBEATS: Final = f"{_CONSUMER}heartbeat.interval.ms"
 _OFTEN_ENOUGH: Final = "heartbeats are sent five times a session, or each second"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedLine:
-    """What became of one option that was given."""
+    """What became of one option that was given.
+
+    `reference` is how it was written, as it may be shown, where options of ours have what that led to.
+    """
 
     option: str
     fate: Fate
     note: str
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +82,8 @@ class Translation:
         self._own: dict[str, str] = {}
         self._spelled: dict[str, str] = {}
         self._lost: set[str] = set()
+        self._read: set[str] = set()
+        self._renamed: set[str] = set()
         self._notes: dict[str, tuple[Fate, str]] = {}
         self._warnings: list[str] = []
 
@@ -85,10 +95,12 @@ class Translation:
 
     def text(self, option: str, default: str = "") -> str:
         """The value without blanks around it, the default where it is missing or empty."""
+        self._read.add(option)
         return self._given.get(option, "").strip() or default
 
     def exact_text(self, option: str, default: str = "") -> str:
         """The value as it was written, blanks and all; the default only where it is missing."""
+        self._read.add(option)
         return self._given.get(option, default)
 
     def flag(self, option: str, *, default: bool) -> bool:
@@ -156,6 +168,7 @@ class Translation:
         if self.is_given(option) or (may_be_blank and self.exact_text(option)):
             self._own[own] = self._raw[option]
             self._spelled[own] = option
+            self._renamed.add(option)
         elif self._is_lost(option):
             self._lost.add(own)
 
@@ -203,7 +216,15 @@ class Translation:
         row = vendor.option(name)
         assert row is not None, "only options of the table are read"
         fate, note = self._notes.get(name, (row.fate, row.note))
-        return TranslatedLine(option=name, fate=fate, note=note)
+        return TranslatedLine(option=name, fate=fate, note=note, reference=self._reference(name, fate))
+
+    def _reference(self, option: str, fate: Fate) -> str | None:
+        """The reference that no option of ours has, as the option was read and not passed on."""
+        decides = option in self._read and fate in {Fate.KEPT, Fate.CHANGED}
+        raw = self._raw[option]
+        if not decides or option in self._renamed or self._given.get(option, raw) == raw:
+            return None
+        return as_written(option, raw).shown_whole
 
 
 def translate(
@@ -229,11 +250,13 @@ def translate(
             given[name] = references.replaced(name, text)
         except ReferenceMissing as error:
             note_missing(problems, name, error)
+    others = _without_empty(others, references)
     translation = Translation(given, raw, worker, problems, _followed(others, references))
     for name in raw:
         row = vendor.option(name)
         if row is not None and row.fate is Fate.REFUSED:
             problems.add(name, row.note)
+    is_named = not vendor.is_sink or _has_name(vendor, translation, configuration, problems)
     vendor.translate(translation)
     found = translation.result(vendor)
     capped = _capped(others) if vendor.is_sink else {}
@@ -253,7 +276,7 @@ def translate(
         options={_CLASS: vendor.own_class, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
         lines=lines,
-        lost=found.lost - others.keys(),
+        lost=found.lost - others.keys() | (frozenset() if is_named else {NAME.name}),
         warnings=(
             *found.warnings,
             *(f"{each.option}: {each.note}" for each in capped.values() if each.fate is Fate.CHANGED),
@@ -271,6 +294,34 @@ def _followed(ours: Mapping[str, str], references: References) -> dict[str, str]
         with suppress(ReferenceMissing):
             found[name] = references.replaced(name, text)
     return found
+
+
+def _has_name(
+    vendor: Vendor, given: Translation, configuration: Mapping[str, str], problems: Problems
+) -> bool:
+    """Whether a sink may have the connector's name here; else a problem says how another one takes over."""
+    name = given.own_given(NAME.name) or given.text(NAME.name)
+    try:
+        NAME.form.parse(name)
+    except FormError:
+        if not name or "${" in name or _GROUP in configuration:
+            return True  # What is wrong is told where all options are read.
+        locks = f" and takeover.connector={name}" if vendor.layout is LayoutName.LENSES else ""
+        problems.add(
+            NAME.name,
+            f"expected {NAME.form.expected}; to continue where the connector stopped, choose another name, "
+            f"and set {_GROUP}=connect-{name}{locks}",
+            as_written(NAME.name, name).shown,
+        )
+        return False
+    return True
+
+
+def _without_empty(ours: dict[str, str], references: References) -> dict[str, str]:
+    """Options of ours without those that are given as Connect's empty default."""
+    texts = _followed(ours, references)
+    empty = {name for name, text in texts.items() if name.strip() in _EMPTY_IN_CONNECT and not text.strip()}
+    return {name: text for name, text in ours.items() if name not in empty}
 
 
 def _capped(others: dict[str, str]) -> dict[str, TranslatedLine]:

@@ -9,6 +9,9 @@ Members = TypeVar("Members", bound=list[tuple[str, object]])
 
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 _DEPTH: Final = 5
+# Of types that YAML has itself. Any other tag has a program of its own put something else in that place.
+_OF_YAML: Final = "tag:yaml.org,2002:"
+_BINARY: Final = f"{_OF_YAML}binary"
 
 
 class YamlError(ValueError):
@@ -43,15 +46,19 @@ def _members(
 ) -> Members:
     if depth > _DEPTH:
         raise YamlError("the YAML is nested too deeply", is_shape=True)
+    _refuse_tag(node)
     pairs: list[tuple[str, object]] = []
     for name, value in node.value:
         if not isinstance(name, yaml.ScalarNode):
             raise YamlError(f"line {name.start_mark.line + 1} of the YAML has no name", is_shape=True)
+        _refuse_tag(name)
         pairs.append((name.value, _value(value, members, depth)))
     return members(pairs)
 
 
 def _value(node: yaml.Node, members: Callable[[list[tuple[str, object]]], Members], depth: int) -> object:
+    for each in (node, *(node.value if isinstance(node, yaml.SequenceNode) else ())):
+        _refuse_tag(each)
     match node:
         case yaml.ScalarNode():
             return None if node.style is None and node.value in _NULLS else str(node.value)
@@ -60,3 +67,14 @@ def _value(node: yaml.Node, members: Callable[[list[tuple[str, object]]], Member
         case yaml.SequenceNode() if all(isinstance(each, yaml.ScalarNode) for each in node.value):
             return ",".join(each.value for each in node.value)
     return []
+
+
+def _refuse_tag(node: yaml.Node) -> None:
+    """YamlError for a value that another program would have replaced: without it the text is another one."""
+    if node.tag.startswith(_OF_YAML) and node.tag != _BINARY:
+        return
+    named = node.tag.replace(_OF_YAML, "!!")
+    raise YamlError(
+        f"line {node.start_mark.line + 1} of the YAML has the tag {named}, which nothing here replaces; "
+        "write the value itself, or a reference to it such as ${env:NAME}"
+    )

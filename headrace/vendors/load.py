@@ -273,7 +273,7 @@ def _load(
         written=written,
         reading=reading,
         group=group,
-        translated=translated,
+        translated=None if translated is None else translated.lines,
     )
 
 

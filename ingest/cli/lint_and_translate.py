@@ -9,7 +9,11 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import counted, json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
+from headrace.options.declarations.connection_options import NAME
+from headrace.options.sink_settings import SinkSettings
+from headrace.options.value_types import FormError
 from headrace.options.vendor import AIVEN_SOURCES, Direction
+from headrace.options.vendor_translation import TranslatedLine
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
@@ -84,7 +88,8 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
     hidden = [name for name, raw, _ in sorted(settings.texts) if config[name] != raw.reveal()]
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
-        config["name"] = settings.sink.group_id
+        if _is_name(settings.sink.group_id):
+            config["name"] = settings.sink.group_id
         if settings.sink.takeover_indexes is not None:
             # Lenses' locks stay where the connector's own name leads.
             config.setdefault("takeover.connector", settings.name)
@@ -93,10 +98,38 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         "config": config,
         "hidden": hidden,
         "options": [
-            {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated.lines
+            {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated
         ],
-        "warnings": list(settings.warnings),
+        "warnings": [*settings.warnings, *_read_here(translated), *_begins_again(settings.sink)],
     }
+
+
+def _is_name(group: str) -> bool:
+    """Whether a sink may have the name that a group has."""
+    try:
+        NAME.form.parse(group)
+    except FormError:
+        return False
+    return True
+
+
+def _begins_again(sink: SinkSettings | None) -> Iterator[str]:
+    """Yield that what is printed does not continue, as no sink of our own class has this group."""
+    if sink is not None and not _is_name(sink.group_id):
+        yield (
+            f"name: what is printed does not continue at the offsets of group {sink.group_id!r}, as no sink "
+            "may have that name, and would archive topics from the beginning: run the one that was given"
+        )
+
+
+def _read_here(lines: tuple[TranslatedLine, ...]) -> Iterator[str]:
+    """Yield which references are not in what is printed: their values are, which are this machine's."""
+    for line in lines:
+        if line.reference is not None:
+            yield (
+                f"{line.option}: {line.reference} was read on this machine, and what is printed has its "
+                "value; write the reference again where it belongs"
+            )
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

@@ -5,6 +5,7 @@ plain ones as Kafka Connect writes them. Codes of several variables are combined
 groups, but no record where names show times or nothing.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
@@ -38,6 +39,8 @@ Text = str | bytes | None
 # Java writes numbers from here on, and below there, with an exponent.
 _LARGE: Final = 1e7
 _SMALL: Final = 1e-3
+_DIGITS: Final = re.compile(r"[0-9]{1,19}")
+_DATE_DIGITS: Final = 8
 
 
 def value_text(value: object) -> Text:
@@ -244,6 +247,8 @@ class Grouping:
             moments = records.value.moments(path)
         else:
             moments = self._members(records.value, path)
+        if names.has_digit_times:
+            moments = list(map(_digits_ms, moments))
         if names.has_cut_times:
             return _times_ms(moments)
         return np.array([_rounded_milliseconds(moment) for moment in moments], np.int64)
@@ -292,7 +297,13 @@ def _schema_name(values: ConvertedColumn) -> str | None:
 
 def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
     """Ms since 1970 by a field of the value of each record; below 0 where that is no time."""
-    return _times_ms(records.value.moments(path))
+    return _times_ms(list(map(_digits_ms, records.value.moments(path))))
+
+
+def _digits_ms(value: object) -> object:
+    """A text of digits as the number that it is; eight of them are a date, such as 20260131."""
+    is_number = isinstance(value, str) and _DIGITS.fullmatch(value) is not None and len(value) != _DATE_DIGITS
+    return int(value) if is_number else value
 
 
 def _times_ms(moments: Sequence[object]) -> Numbers:

@@ -107,6 +107,8 @@ class ObjectNames:
         """Whether a member that has the whole path as its name comes first."""
         self.has_cut_times = settings.cut_times
         """Whether fractions of times of values are left out, where earlier versions rounded."""
+        self.has_digit_times = settings.digit_times
+        """Whether texts of digits are times in ms."""
         self.has_copied_data = settings.copied_data
         """Whether names show Avro data that are copied and have no columns."""
         self._round_ms = settings.round_ms

@@ -28,6 +28,7 @@ from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
     COPIED_DATA,
     CUT_TIMES,
+    DIGIT_TIMES,
     EXACT_NUMBERS,
     FILLED_DEFAULTS,
     PLAIN_PROTOBUF,
@@ -236,6 +237,7 @@ def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
         typed_dates=_VALUE_FORM in options.options,
         whole_paths=WHOLE_PATHS in options.options,
         cut_times=CUT_TIMES in options.options,
+        digit_times=DIGIT_TIMES in options.options,
         copied_data=COPIED_DATA in options.options,
     )
     sidecars = replace(

@@ -22,6 +22,7 @@ _POSIX["Print"] = _POSIX["Graph"] + " "
 _SAME: Final = frozenset("dDwWsSbBAtnrfax123456789u")
 _OUTSIDE: Final = {
     "z": r"\Z",
+    "Z": r"(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\Z)",
     "e": r"\x1b",
     "R": r"(?:\r\n|[\n\x0b\x0c\r\x85\u2028\u2029])",
     "h": r"[ \t\xa0]",

@@ -136,6 +136,11 @@ CONFLUENT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     *_OTHERS,
     *CONNECT_OPTIONS,
 )
+SOURCE_CREDENTIALS: Final[tuple[VendorOption, ...]] = (
+    changed("s3.credentials.provider.aws.access.key.id", "`aws.access.key.id`, which assumes the role"),
+    changed("s3.credentials.provider.aws.secret.access.key", "`aws.secret.access.key` next to it"),
+)
+"""Those that the source alone has."""
 
 
 # -- Classes that Confluent's configurations name, by their full or simple names -----------------------------
@@ -226,6 +231,11 @@ _ROLE_KEYS: Final = {
     "s3.credentials.provider.sts.aws.access.key.id": "aws.access.key.id",
     "s3.credentials.provider.sts.aws.secret.key.id": "aws.secret.access.key",
 }
+# As the source has them since 2.5.1.
+_SOURCE_ROLE_KEYS: Final = {
+    "s3.credentials.provider.aws.access.key.id": "aws.access.key.id",
+    "s3.credentials.provider.aws.secret.access.key": "aws.secret.access.key",
+}
 # Of the class that Aiven's platform brings.
 _PLATFORM_PROVIDER: Final = "io.aiven.kafka.connect.util.AivenAWSCredentialsProvider"
 _PLATFORM_KEYS: Final = {
@@ -273,8 +283,9 @@ def translate_endpoint(given: Translation) -> None:
     given.own("aws.s3.path.style.access", "true" if path_style else "false")
 
 
-def translate_credentials(given: Translation) -> None:
+def translate_credentials(given: Translation, *, is_source: bool = False) -> None:
     """Write keys, provider and role."""
+    role_keys = {**_ROLE_KEYS, **(_SOURCE_ROLE_KEYS if is_source else {})}
     for theirs, own in _PLATFORM_KEYS.items():
         given.rename(theirs, own)
     given.rename("aws.access.key.id", "aws.access.key.id")
@@ -282,13 +293,13 @@ def translate_credentials(given: Translation) -> None:
     if given.text(_PROVIDER) != _ROLE_PROVIDER:
         if given.text(_PROVIDER) != _PLATFORM_PROVIDER:
             given.rename(_PROVIDER, "aws.credentials.provider")
-        for option in (*_ROLE, *_ROLE_KEYS):
+        for option in (*_ROLE, *role_keys):
             if given.is_given(option):
                 given.refuse(option, f"means nothing without {_PROVIDER}={_ROLE_PROVIDER}")
         return
     if not given.is_given(next(iter(_ROLE))):
         given.refuse(next(iter(_ROLE)), f"is missing; {_ROLE_PROVIDER} assumes this role")
-    for theirs, own in (*_ROLE.items(), *_ROLE_KEYS.items()):
+    for theirs, own in (*_ROLE.items(), *role_keys.items()):
         given.rename(theirs, own)
 
 

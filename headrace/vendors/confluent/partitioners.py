@@ -7,6 +7,7 @@ from typing import Final
 from headrace.names.date_fields import DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
+from headrace.names.name_template import read_path
 from headrace.options.value_types import listed
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import class_of
@@ -149,7 +150,15 @@ def _fields(given: Translation) -> list[str]:
     names = listed(given.text(option))
     if not names:
         given.refuse(option, "is missing; FieldPartitioner needs it, such as partition.field.name=region")
-    return [f"{name}={{{{value:{name}}}}}" for name in names]
+    found = []
+    for name in names:
+        try:
+            read_path(name)
+        except ValueError as error:
+            given.refuse(option, f"has {name}, which is no name of a field: {error}")
+        else:
+            found.append(f"{name}={{{{value:{name}}}}}")
+    return found
 
 
 def _translate_times(given: Translation, partitioner: _Partitioner) -> None:

@@ -25,6 +25,7 @@ from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import (
     CONFLUENT_OPTIONS,
     FORMATS,
+    SOURCE_CREDENTIALS,
     class_of,
     translate_calls,
     translate_credentials,
@@ -140,6 +141,7 @@ CONFLUENT_SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     needless("confluent.license", _LICENSE),
     needless("confluent.topic.*", _LICENSE),
     needless("confluent.metrics.*", "metrics are those of `http.listen`"),
+    *SOURCE_CREDENTIALS,
     *(row for row in CONFLUENT_OPTIONS if row.name in _SHARED),
     *SOURCE_CONNECT_OPTIONS,
 )
@@ -156,6 +158,7 @@ _FORMATS: Final = {
 _MODES: Final = {"RESTORE_BACKUP": True, "GENERIC": False}
 _LIST: Final = "topic.regex.list"
 _REPETITION: Final = re.compile(r"\{[0-9]*,[0-9]*\}")
+_LEADING_FLAGS: Final = re.compile(r"\(\?([ims]+)\)")
 _SEPARATOR: Final = "format.bytearray.separator"
 _FORMAT: Final = "format.class"
 _EXTENSION: Final = "format.bytearray.extension"
@@ -177,7 +180,7 @@ def _translate(given: Translation) -> None:
         given.refuse("s3.bucket.name", ONE_BUCKET)
     given.own("aws.s3.region", given.text("s3.region", "us-west-2"), by="s3.region")
     translate_endpoint(given)
-    translate_credentials(given)
+    translate_credentials(given, is_source=True)
     translate_proxy(given)
     translate_calls(given)
     poll = given.integer("s3.poll.interval.ms", 60_000, low=1, high=86_400_000)
@@ -393,15 +396,22 @@ def _translate_pair(given: Translation, prefix: str) -> None:
         given.refuse(_LIST, "expected TOPIC:EXPRESSION, such as orders:.*")
         return
     try:
-        re.compile(expression)
-    except re.error as error:
-        given.refuse(_LIST, f"is no regular expression of Python's: {error.msg}")
+        found = java_regex(expression.strip())
+    except JavaRegexError as error:
+        given.refuse(_LIST, f"has an expression without a counterpart here: {error}")
         return
-    before = f"(?:{re.escape(prefix)})?" if prefix else ""
     given.own("topic", topic.strip(), by=_LIST)
     given.own("file.name.match", "search")
-    whole = expression.strip() == ".*"
-    given.own("file.name.template", ".*" if whole else f"^{before}(?:{expression.strip()})$", by=_LIST)
+    given.own("file.name.template", _of_whole_name(found, prefix), by=_LIST)
+
+
+def _of_whole_name(expression: str, prefix: str) -> str:
+    """The template of names that an expression matches as a whole, with or without the prefix."""
+    if expression == ".*":
+        return ".*"
+    found = _LEADING_FLAGS.match(expression)
+    flags, rest = (found[1], expression[found.end() :]) if found else ("", expression)
+    return f"^{f'(?:{re.escape(prefix)})?' if prefix else ''}(?{flags}:{rest})$"
 
 
 def _translate_errors(given: Translation) -> None:

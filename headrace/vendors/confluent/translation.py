@@ -148,6 +148,7 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
         given.refuse(
             "store.kafka.keys", "must be true with behavior.on.null.values=write: a tombstone is its key"
         )
+        return
     if "{" in directory or "}" in directory:
         given.refuse(option, "has braces, which names have around variables here; set another")
         return

@@ -34,3 +34,8 @@ def problems_with(changes: Mapping[str, str | None]) -> tuple[Problem, ...]:
     except SettingsError as error:
         return error.problems
     return ()
+
+
+def own_options(settings: Settings) -> dict[str, str]:
+    """The options of ours that a configuration gives, or is translated to; references are not replaced."""
+    return {name: raw.reveal() for name, raw, _ in settings.texts}

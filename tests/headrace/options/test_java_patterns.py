@@ -23,6 +23,8 @@ from headrace.options.transforms.java_regex import JavaRegexError, java_regex
         ("[]a]", "]", "b"),
         (r"[|~a-]", "~", "b"),
         (r"x\z", "x", "y"),
+        (r"x\Z", "x", "x\n"),
+        (r"x\Z\n", "x\n", "x"),
         (r"\0141[\0142\063]\07", "a3\a", "\x0c13\a"),
     ],
 )

@@ -34,6 +34,15 @@ def test_the_shape_of_connect() -> None:
     assert settings.name == "archive"
 
 
+def test_tags_of_yaml_itself() -> None:
+    """They change nothing of a text."""
+    text = SINK.replace("records: 7", "records: !!int '7'").replace(": archive", ": !!str archive")
+    sink = load(text.replace("127", "! 127"), kind="yaml", environment={}, read_file=no_file).sink
+
+    assert sink is not None
+    assert sink.rotation.records == 7
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -48,6 +57,13 @@ def test_the_shape_of_connect() -> None:
         pytest.param("name: a\nname: b\n", "name: given twice; keep one of them", id="twice"),
         pytest.param("rotate.records: 1e3\n", "rotate.records = '1e3': expected a whole", id="as written"),
         pytest.param("a: !!python/object:os.system {}\n", "a: is an object", id="hostile tag"),
+        pytest.param("a: b\nc: !Ref d\n", "line 2 of the YAML has the tag !Ref, which nothing", id="tag"),
+        pytest.param("a: !!binary aGk=\n", "line 1 of the YAML has the tag !!binary, which", id="binary"),
+        pytest.param("topics: [a, !ENV B]\n", "line 1 of the YAML has the tag !ENV, which", id="item's tag"),
+        pytest.param("a: !Sub [b]\n", "line 1 of the YAML has the tag !Sub, which nothing", id="list's tag"),
+        pytest.param("config: !x {a: b}\n", "line 1 of the YAML has the tag !x, which", id="mapping's tag"),
+        pytest.param("--- !x\na: b\n", "line 1 of the YAML has the tag !x, which nothing", id="whole tag"),
+        pytest.param("!x a: b\n", "line 1 of the YAML has the tag !x, which nothing", id="name's tag"),
         pytest.param("a: &x {b: *x}\n", "the YAML is", id="circle"),
         pytest.param(
             "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nspec: {config: {topics: t}}\n",

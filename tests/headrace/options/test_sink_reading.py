@@ -162,11 +162,39 @@ def test_no_client_gets_that_group() -> None:
     assert all("group.id" not in settings.kafka.client(role) for role in ("producer", "consumer", "admin"))
 
 
-def test_a_group_that_cannot_be_a_name_is_refused() -> None:
-    """`headrace translate` prints it as the sink's name."""
-    assert _problem({**_AIVEN, _GROUP: "my group"}) == (
-        f"{_GROUP} = 'my group': expected 1 to 200 of a-z A-Z 0-9 . _ -"
-    )
+@pytest.mark.parametrize(
+    "group", ["connect-S3 Sink Prod", "connect-team/orders:eu", "connect-é→s3", "x" * 999]
+)
+def test_a_group_need_not_be_a_name(group: str) -> None:
+    """Connect makes one of any connector's name. `translate` says that it does not go over."""
+    settings = _load({**_AIVEN, _GROUP: f" {group} "})
+    found = translated_shape(settings)
+
+    assert settings.sink is not None
+    assert settings.sink.group_id == group
+    assert found["config"]["name"] == settings.name
+    assert _GROUP not in found["config"]
+    assert [
+        each for each in found["warnings"] if f"does not continue at the offsets of group {group!r}" in each
+    ]
+
+
+@pytest.mark.parametrize("group", ["a\nb", "a*", "${*}", "\ud800", "", "x" * 1001])
+def test_a_group_that_policies_cannot_name_is_refused(group: str) -> None:
+    """A control character is none of Connect's, and three signs mean something else in AWS's policies."""
+    with pytest.raises(SettingsError) as caught:
+        _load({**_AIVEN, _GROUP: group})
+    assert [each.option for each in caught.value.problems] == [_GROUP]
+
+
+@pytest.mark.parametrize("name", ["S3 Sink Prod", "team/orders:eu"])
+def test_a_name_that_a_sink_may_not_have_says_how_another_takes_over(name: str) -> None:
+    """One problem, with the group that Connect made of it."""
+    problem = _problem({**_AIVEN, "name": name})
+
+    assert problem.startswith(f"name = {name!r}: expected 1 to 200 of a-z A-Z 0-9 . _ -; to continue where")
+    assert problem.endswith(f"choose another name, and set {_GROUP}=connect-{name}")
+    assert "takeover" not in _problem({**_SINK, "name": name})
 
 
 def test_translated_it_is_the_sinks_name() -> None:

@@ -222,6 +222,8 @@ def test_a_source_of_aivens_keeps_its_options_without_a_meaning() -> None:
         ("topics", {"topics": "archive-offsets"}, "leave it out"),
         ("topics", {"connector.class": "HeadraceSource"}, "use topic"),
         ("topics.regex", {"topics": None, "topics.regex": "("}, "regular expression"),
+        ("topics.regex", {"topics": None, "topics.regex": "orders[a[0-9]]"}, "a class within a class"),
+        ("topics.regex", {"topics": None, "topics.regex": "[]a]x[[a-z]_]+"}, "a class within a class"),
         (
             "key.converter",
             {"connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector"},
@@ -503,8 +505,9 @@ def test_the_directory_of_tombstones_replaces_those_of_the_partition() -> None:
 
 
 def test_java_takes_flags_after_the_beginning_of_an_expression() -> None:
-    """Python does not; and an intersection of classes, which Python reads otherwise, is refused."""
+    """Python does not; intersections and unions of classes, which Python reads otherwise, are refused."""
     assert topic_pattern(" ^(?i)a.* ") == "(?i)^a.*"
     with pytest.raises(FormError, match=r"has && within"):
         topic_pattern("[a-z&&[^b]]+")
     assert topic_pattern(r"a&&b") == "a&&b"
+    assert topic_pattern(r"[]a](\[|[\[b])") == r"[]a](\[|[\[b])"

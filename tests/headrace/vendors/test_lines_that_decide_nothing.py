@@ -6,10 +6,11 @@ from typing import Final
 
 import pytest
 
+from headrace.options import Settings
 from headrace.options.vendor import Fate
-from headrace.options.vendor_translation import Translated
+from headrace.options.vendor_translation import TranslatedLine
 from headrace.vendors.load import load
-from tests.headrace.options.loading import no_file
+from tests.headrace.options.loading import no_file, own_options
 
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
@@ -275,15 +276,19 @@ _SOMETHING: Final = {
 }
 
 
-def _translated(configuration: Mapping[str, str]) -> tuple[Translated, tuple[str, ...]]:
+def _settings(configuration: Mapping[str, str]) -> Settings:
     environment = {"FORMAT": "jsonl"}
-    settings = load(json.dumps(configuration), kind="json", environment=environment, read_file=no_file)
+    return load(json.dumps(configuration), kind="json", environment=environment, read_file=no_file)
+
+
+def _translated(configuration: Mapping[str, str]) -> tuple[tuple[TranslatedLine, ...], tuple[str, ...]]:
+    settings = _settings(configuration)
     assert settings.translated is not None
     return settings.translated, settings.warnings
 
 
-def _needless(translated: Translated) -> set[str]:
-    return {line.option for line in translated.lines if line.fate is Fate.NEEDLESS}
+def _needless(translated: tuple[TranslatedLine, ...]) -> set[str]:
+    return {line.option for line in translated if line.fate is Fate.NEEDLESS}
 
 
 @pytest.mark.parametrize(
@@ -312,11 +317,11 @@ def test_a_level_of_keys_alone_is_not_said_to_be_of_no_effect_there() -> None:
     """In the other connector it is that of all JSON and bytes."""
     configuration, options = _NOTHING["confluent avro with keys"]
     translated, _ = _translated({**configuration, **options})
-    (line,) = (line for line in translated.lines if line.option == "s3.compression.level")
+    (line,) = (line for line in translated if line.option == "s3.compression.level")
     assert "gzip's own level here" in line.note
 
 
 def test_the_zone_of_the_clock_is_taken_without_a_template() -> None:
     """Objects close by it, whatever they are called."""
-    translated, _ = _translated(_SOMETHING["aiven by the clock with its own names"])
-    assert translated.options["file.name.timestamp.timezone"] == "Asia/Tokyo"
+    settings = _settings(_SOMETHING["aiven by the clock with its own names"])
+    assert own_options(settings)["file.name.timestamp.timezone"] == "Asia/Tokyo"

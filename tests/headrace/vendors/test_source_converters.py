@@ -13,6 +13,7 @@ from headrace.model.columns import RecordTarget, RowBatch, column_of
 from headrace.model.positions import BytePosition
 from headrace.options import SettingsError
 from tests.headrace.formats.memory_source import MemorySource
+from tests.headrace.options.loading import own_options
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import sink_settings, written
 
@@ -75,9 +76,7 @@ def _lenses(store_as: str, **more: str) -> dict[str, str]:
 
 
 def _own(given: Mapping[str, str]) -> Mapping[str, str]:
-    translated = sink_settings(given).translated
-    assert translated is not None
-    return translated.options
+    return own_options(sink_settings(given))
 
 
 @pytest.mark.parametrize("name", ["avro", "parquet"])

@@ -1,16 +1,20 @@
 """A vendor's option is a secret where what it is translated to is one: answers show it under its own name."""
 
+import dataclasses
+import json
+import pickle
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pytest
 
+from headrace.options import describe
 from headrace.options.configuration_text import References
 from headrace.options.declarations import BY_NAME
 from headrace.options.given import Problems, as_written
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import translate
-from headrace.vendors.load import VENDORS, vendor_of
+from headrace.vendors.load import VENDORS, load, vendor_of
 from tests.headrace.options.loading import no_file
 
 _PROBE: Final = "hunter2"
@@ -33,7 +37,7 @@ _OF_LENSES: Final = {"aws.secret.key", "connect.s3.aws.secret.key"}
 _SECRETS: Final = {
     "Aiven's S3 sink": {"aws.secret.access.key", "aws_secret_access_key"},
     "Confluent's S3 sink": {*_OF_CONFLUENT, "s3.sse.customer.key"},
-    "Confluent's S3 source": _OF_CONFLUENT,
+    "Confluent's S3 source": {*_OF_CONFLUENT, "s3.credentials.provider.aws.secret.access.key"},
     "Lenses' S3 sink": _OF_LENSES,
     "Lenses' S3 source": _OF_LENSES,
 }
@@ -95,3 +99,79 @@ def test_what_one_of_two_connectors_refuses_is_no_less_a_secret() -> None:
     assert row is not None
     assert row.fate is Fate.REFUSED
     assert as_written(row.name, _PROBE).shown_whole == "***"
+
+
+_PLAIN: Final = "org.apache.kafka.connect.storage.StringConverter"
+_CLIENTS: Final = {
+    "sasl.password": _PROBE,
+    "consumer.override.sasl.password": _PROBE,
+    "value.converter.basic.auth.user.info": f"me:{_PROBE}",
+    "spark.hadoop.fs.s3a.secret.key": _PROBE,
+}
+_CONFLUENT: Final = {
+    "s3.bucket.name": "bucket",
+    "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "aws.access.key.id": "AKIA",
+    "aws.secret.access.key": _PROBE,
+    "s3.proxy.url": "http://proxy:3128",
+    "s3.proxy.user": "me",
+    "s3.proxy.password": _PROBE,
+}
+_LENSES: Final = {
+    "connect.s3.aws.auth.mode": "Credentials",
+    "connect.s3.aws.access.key": "AKIA",
+    "connect.s3.aws.secret.key": _PROBE,
+}
+_WHOLE: Final[Mapping[str, Mapping[str, str]]] = {
+    "Aiven's S3 sink": {
+        "aws.s3.bucket.name": "bucket",
+        "format.output.type": "jsonl",
+        "aws.access.key.id": "AKIA",
+        "aws.secret.access.key": _PROBE,
+    },
+    "Confluent's S3 sink": {
+        **_CONFLUENT,
+        "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+        "flush.size": "10",
+    },
+    "Lenses' S3 sink": {**_LENSES, "connect.s3.kcql": "INSERT INTO bucket SELECT * FROM orders"},
+    "Confluent's S3 source": _CONFLUENT,
+    "Lenses' S3 source": {
+        **_LENSES,
+        "connect.s3.kcql": "insert into t select * from bucket:in STOREAS `JSON`",
+    },
+}
+
+
+@pytest.mark.parametrize("by_reference", [False, True], ids=["given", "referred to"])
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+def test_no_secret_of_a_vendors_configuration_is_shown(vendor: Vendor, *, by_reference: bool) -> None:
+    """Neither as it was given nor as it was translated: the law of our own options holds here too."""
+    given = {
+        "name": "archive",
+        "connector.class": vendor.classes[0],
+        "bootstrap.servers": "127.0.0.1:9092",
+        "sasl.mechanism": "PLAIN",
+        "security.protocol": "SASL_SSL",
+        "sasl.username": "me",
+        **_WHOLE[vendor.name],
+        **_CLIENTS,
+        **(
+            {"topics": "orders", "key.converter": _PLAIN, "value.converter": _PLAIN} if vendor.is_sink else {}
+        ),
+    }
+    secrets = {f"SECRET_{at}": text for at, text in enumerate(given.values()) if _PROBE in text}
+    named = {text: f"${{env:{name}}}" for name, text in secrets.items()}
+    if by_reference:
+        given = {name: named.get(text, text) for name, text in given.items()}
+
+    settings = load(
+        json.dumps(given),
+        kind="json",
+        environment={**secrets, "AWS_REGION": "eu-west-1"},
+        read_file=no_file,
+    )
+
+    told = [repr(settings), repr(dataclasses.asdict(settings)), repr(describe(settings)), *settings.warnings]
+    assert not [each for each in told if _PROBE in each]
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - our own bytes

@@ -13,6 +13,7 @@ from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDO
 from headrace.vendors.lenses.kcql import Property, Statement, read_source_kcql
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
 from headrace.vendors.load import VENDORS, vendor_of
+from tests.headrace.options.loading import own_options
 from tests.support.sink_archives import sink_settings
 
 _CONFLUENT: Final = "io.confluent.connect.s3."
@@ -37,9 +38,7 @@ def _load(given: Mapping[str, str]) -> Settings:
 
 
 def _own(given: Mapping[str, str]) -> Mapping[str, str]:
-    translated = _load(given).translated
-    assert translated is not None
-    return translated.options
+    return own_options(_load(given))
 
 
 def _kcql(text: str, **more: str) -> Mapping[str, str]:
@@ -110,6 +109,20 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"aws.access.key.id": "id", "aws.secret.access.key": "${env:HOME}"},
     ),
     (
+        {
+            **RESTORE,
+            "s3.credentials.provider.class": f"{_CONFLUENT}auth.AwsAssumeRoleCredentialsProvider",
+            "s3.credentials.provider.sts.role.arn": "arn:aws:iam::123456789012:role/r",
+            "s3.credentials.provider.aws.access.key.id": "id",
+            "s3.credentials.provider.aws.secret.access.key": "${env:HOME}",
+        },
+        {
+            "aws.sts.role.arn": "arn:aws:iam::123456789012:role/r",
+            "aws.access.key.id": "id",
+            "aws.secret.access.key": "${env:HOME}",
+        },
+    ),
+    (
         {**RESTORE, "s3.path.style.access.enabled": "false", "s3.part.retries": "9"},
         {"aws.s3.path.style.access": "false", "aws.s3.backoff.max.retries": "9"},
     ),
@@ -127,6 +140,10 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
     (
         {**GENERIC, "topic.regex.list": r"a:in/\d+\.json", "topics.dir": "q"},
         {"topic": "a", "file.name.template": r"^(?:q/)?(?:in/\d+\.json)$"},
+    ),
+    (
+        {**GENERIC, "topic.regex.list": r"a:(?i)\Qx.y\E.*\.json"},
+        {"topic": "a", "file.name.template": r"^(?:topics/)?(?i:x\.y.*\.json)$"},
     ),
     (
         {
@@ -161,7 +178,7 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
             "value.converter": _AVRO,
             "value.converter.schema.registry.url": "http://registry:8081",
         },
-        {"input.format": "avro", "value.converter.schema.registry.url": "http://registry:8081"},
+        {"input.format": "avro", "schema.registry.url": "http://registry:8081"},
     ),
     (
         {**GENERIC, "behavior.on.error": "log", "parse.error.topic.prefix": "errors"},
@@ -335,10 +352,15 @@ _REFUSED: Final[list[tuple[Mapping[str, str], str]]] = [
         "remove it, and set include.existing=false",
     ),
     ({**RESTORE, "s3.pol.interval.ms": "5"}, "s3.pol.interval.ms: is not an option of Confluent's S3 source"),
+    (
+        {**RESTORE, "s3.credentials.provider.aws.access.key.id": "id"},
+        "s3.credentials.provider.aws.access.key.id = 'id': means nothing without s3.credentials",
+    ),
     ({**GENERIC, "topic.regex.list": ""}, "topic.regex.list = '': is missing; mode=GENERIC needs it"),
     ({**GENERIC, "topic.regex.list": "a:x,b:y"}, "topic.regex.list = 'a:x,b:y': names several pairs"),
     ({**GENERIC, "topic.regex.list": "a"}, "topic.regex.list = 'a': expected TOPIC:EXPRESSION"),
-    ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': is no regular expression"),
+    ({**GENERIC, "topic.regex.list": "a:["}, "topic.regex.list = 'a:[': has an expression without a counter"),
+    ({**GENERIC, "topic.regex.list": "a:part[a[0-9]]"}, "a class within a class, such as [a[bc]]"),
     *(
         (
             {
@@ -508,7 +530,7 @@ def test_each_given_option_has_a_line() -> None:
     translated = _load({**RESTORE, "record.batch.max.size": "5"}).translated
 
     assert translated is not None
-    fates = {line.option: line.fate for line in translated.lines}
+    fates = {line.option: line.fate for line in translated}
     assert fates["s3.bucket.name"] is Fate.KEPT
     assert fates["record.batch.max.size"] is Fate.NEEDLESS
     assert fates["format.class"] is Fate.CHANGED

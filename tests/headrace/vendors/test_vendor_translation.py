@@ -6,6 +6,7 @@ import pytest
 
 from headrace.options import SettingsError
 from headrace.options.vendor import Fate
+from tests.headrace.options.loading import own_options
 from tests.headrace.vendors.vendor_example import load_example
 
 
@@ -37,8 +38,7 @@ def test_secrets_are_replaced_and_not_shown() -> None:
     """References are passed on as references."""
     settings = load_example()
 
-    assert settings.translated is not None
-    assert settings.translated.options["aws.secret.access.key"] == "${env:SECRET}"
+    assert own_options(settings)["aws.secret.access.key"] == "${env:SECRET}"
     assert "hunter2" not in repr(settings)
 
 
@@ -51,6 +51,31 @@ def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
     assert any("rotate.records wins over example.count" in warning for warning in settings.warnings)
     alone = load_example({"rotate.records": "9", "example.count": None})
     assert not any("wins over" in warning for warning in alone.warnings)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names", "pattern"),
+    [
+        ({"topics.regex": ""}, ("orders",), None),
+        ({"topics": " ", "topics.regex": "or.*"}, (), "or.*"),
+        ({"errors.deadletterqueue.topic.name": "", "errors.tolerance": "all"}, ("orders",), None),
+        ({"errors.deadletterqueue.topic.name": "${env:NO_TOPIC}"}, ("orders",), None),
+    ],
+)
+def test_an_empty_default_of_connect_is_none(
+    changes: Mapping[str, str], names: tuple[str, ...], pattern: str | None
+) -> None:
+    """Tools that fill in all options of a connector write these."""
+    settings = load_example(changes)
+
+    assert settings.sink is not None
+    assert (settings.sink.topics.names, settings.sink.topics.pattern) == (names, pattern)
+    assert settings.errors.dead_letter is None
+
+
+def test_a_sink_without_topics_is_still_a_problem() -> None:
+    """Both may be left empty in Connect's form, and its sink does not start then either."""
+    assert _problems({"topics": "", "topics.regex": ""}) == ["topics: is missing; set it or topics.regex"]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +93,11 @@ def test_a_longer_silence_than_is_borne_here_is_cut(name: str, text: str, used: 
     settings = load_example({option: text, "consumer.override.heartbeat.interval.ms": "100000"})
 
     assert settings.translated is not None
-    assert settings.translated.options[option] == used
+    assert own_options(settings)[option] == used
     assert settings.kafka.client("consumer")[name] == used
-    assert "consumer.override.heartbeat.interval.ms" not in settings.translated.options
+    assert "consumer.override.heartbeat.interval.ms" not in own_options(settings)
     warned = [each for each in settings.warnings if each.startswith(f"{option}: {text} is more than ")]
-    lines = [(each.option, each.fate) for each in settings.translated.lines if each.option == option]
+    lines = [(each.option, each.fate) for each in settings.translated if each.option == option]
     assert (len(warned), lines) == ((0, []) if text == used else (1, [(option, Fate.CHANGED)]))
 
 
@@ -96,7 +121,7 @@ def test_each_option_has_a_line() -> None:
     translated = load_example({"example.size": "large"}).translated
 
     assert translated is not None
-    lines = {line.option: (line.fate, line.note) for line in translated.lines}
+    lines = {line.option: (line.fate, line.note) for line in translated}
     assert lines["example.size"] == (Fate.CHANGED, "rotate.bytes, in two sizes")
     assert "connector.class" not in lines
 

@@ -58,7 +58,7 @@ def load_example(changes: Mapping[str, str | None] | None = None, worker: str | 
     return load(
         json.dumps(given),
         kind="json",
-        environment={"SECRET": "hunter2"},
+        environment={"SECRET": "hunter2", "NO_TOPIC": ""},
         read_file=no_file,
         worker_config=worker,
         vendors=(EXAMPLE,),

@@ -68,6 +68,36 @@ def test_what_is_not_printed_whole_is_named(changes: Mapping[str, str], hidden: 
     assert found["config"]["aws.secret.access.key"] in {"${env:SECRET}", "***"}
 
 
+def test_references_that_are_not_printed_are_named() -> None:
+    """A value of the machine that translates would be that of all machines, without a word."""
+    changes = {
+        "s3.bucket.name": "${env:BUCKET}",
+        "topics.dir": "${env:DIR}/in",
+        "flush.size": "${env:FLUSH}",
+        "timestamp.field": "${env:DIR}",
+        "s3.proxy.url": "http://me:${env:SECRET}@proxy:3128",
+    }
+    environment = {"SECRET": "hunter2", "BUCKET": "landing", "DIR": "annas", "FLUSH": "7"}
+    settings = load(
+        json.dumps({**_CONFLUENT, **changes}),
+        kind="json",
+        environment=environment,
+        read_file=no_file,
+        worker_config="bootstrap.servers=127.0.0.1:9092",
+    )
+    found = translated_shape(settings)
+
+    said = [each.partition(" was read on this machine")[0] for each in found["warnings"]]
+    assert {each for each in said if "${" in each} == {
+        "topics.dir: ${env:DIR}/in",
+        "flush.size: ${env:FLUSH}",
+    }
+    assert not any("was read" in each for each in settings.warnings)
+    assert found["config"]["aws.s3.bucket.name"] == "${env:BUCKET}"
+    assert found["config"]["rotate.records"] == "7"
+    assert "hunter2" not in json.dumps(found)
+
+
 # How a configuration was given, and not what it means; the name decides identity and ledger.
 _NOT_OF_MEANING: Final = frozenset(
     {"identity", "given", "shown", "texts", "written", "warnings", "translated"}

@@ -17,6 +17,7 @@ from spark.sink.routed_tools import EarlierGroups
 from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
     CUT_TIMES,
+    DIGIT_TIMES,
     FILLED_DEFAULTS,
     WHOLE_PATHS,
     can_group_by,
@@ -106,7 +107,8 @@ def _sink(changes: Mapping[str, str]) -> SinkSettings:
 
 def _before(sink: SinkSettings) -> GroupingOptions:
     """What the ledger has of this sink as 1.0.0 ran it."""
-    unknown = {WHOLE_PATHS, CUT_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS, "file.name.numbers", "value.form"}
+    readings = {WHOLE_PATHS, CUT_TIMES, DIGIT_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS}
+    unknown = {*readings, "file.name.numbers", "value.form"}
     options = {name: text for name, text in grouping_options(sink).items() if name not in unknown}
     options.pop("transforms", None)
     if sink.transforms:
@@ -260,6 +262,29 @@ def test_times_that_1_0_0_refused_are_in_no_group_of_its(changes: Mapping[str, s
     changes = {**_BY_TIME, **changes}
     tools = tools_after(_before(_sink(changes)), sink_settings(_configured(changes)))
     assert _groups(tools.earlier["before"], _sink(changes), _fetched(value)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "then", "now"),
+    [
+        ("1735689599999", [], ["2024-12-31"]),
+        ("0", [], ["1970-01-01"]),
+        ("20241231", ["2024-12-31"], ["2024-12-31"]),
+        ("2024-12-31", ["2024-12-31"], ["2024-12-31"]),
+        ("99999999999999999999", [], []),
+        ("9999999999999999999", [], []),
+        ("-1", [], []),
+        ("\u0661", [], []),
+    ],
+)
+def test_texts_of_digits_are_milliseconds(text: str, then: list[str], now: list[str]) -> None:
+    """As in Confluent's sink, but for the digits of a date; what a build of before began ends as it was."""
+    sink, records = _sink(_BY_TIME), _fetched(json.dumps({"at": text}))
+    noted = {name: told for name, told in grouping_options(sink).items() if name != DIGIT_TIMES}
+    tools = tools_after(GroupingOptions(hash="before", options=noted), sink_settings(_configured(_BY_TIME)))
+
+    assert _groups(tools.earlier["before"], sink, records) == then
+    assert _groups(EarlierGroups(shapes=tools.shapes, converter=None), sink, records) == now
 
 
 def test_columns_of_a_schema_that_is_none_were_of_no_group() -> None:

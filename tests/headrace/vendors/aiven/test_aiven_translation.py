@@ -13,7 +13,7 @@ from headrace.options.sink_settings import NameTimeSource, OutputFormat, SinkSet
 from headrace.options.vendor import Fate
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.load import load
-from tests.headrace.options.loading import no_file
+from tests.headrace.options.loading import no_file, own_options
 
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _GIVEN: Final[Mapping[str, str]] = {
@@ -173,8 +173,7 @@ def test_old_spellings_and_secrets() -> None:
     )
 
     assert (settings.s3.bucket, settings.s3.region) == ("old", "eu-west-2")
-    assert settings.translated is not None
-    assert settings.translated.options["aws.secret.access.key"] == "${env:SECRET}"
+    assert own_options(settings)["aws.secret.access.key"] == "${env:SECRET}"
 
 
 @pytest.mark.parametrize(

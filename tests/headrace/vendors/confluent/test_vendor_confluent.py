@@ -22,7 +22,7 @@ from headrace.options.vendor import Fate
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.load import load
-from tests.headrace.options.loading import no_file
+from tests.headrace.options.loading import no_file, own_options
 from tests.support import published_configurations as published
 
 _S3: Final = "io.confluent.connect.s3."
@@ -210,10 +210,9 @@ def test_a_duration_cuts_times_where_the_pattern_is_finer(pattern: str, duration
         "path.format": pattern,
         "partition.duration.ms": duration,
     }
-    translated = _load(SMALL, changes).translated
+    own = own_options(_load(SMALL, changes))
 
-    assert translated is not None
-    assert translated.options.get("file.name.timestamp.round.ms", "0") == str(rounded)
+    assert own.get("file.name.timestamp.round.ms", "0") == str(rounded)
 
 
 @pytest.mark.parametrize(
@@ -286,8 +285,8 @@ def test_keys_of_encryption_count_with_their_algorithm_alone(
     translated = settings.translated
 
     assert translated is not None
-    assert {name: text for name, text in translated.options.items() if ".sse" in name} == used
-    assert {line.option for line in translated.lines if line.fate is Fate.NEEDLESS} == needless
+    assert {name: text for name, text in own_options(settings).items() if ".sse" in name} == used
+    assert {line.option for line in translated if line.fate is Fate.NEEDLESS} == needless
     assert any(
         "accepted though nothing depends" in each and min(needless) in each for each in settings.warnings
     )
@@ -307,7 +306,7 @@ def test_the_modes_that_write_values_alone_pass() -> None:
     ).translated
 
     assert translated is not None
-    notes = {line.option: line.note for line in translated.lines}
+    notes = {line.option: line.note for line in translated}
     assert all("is what is written" in notes[option] for option in defaults)
 
 
@@ -369,6 +368,13 @@ def test_the_modes_that_write_values_alone_pass() -> None:
         ),
         (
             {
+                "partitioner.class": f"{_PARTITIONER}FieldPartitioner",
+                "partition.field.name": "region,a..b",
+            },
+            "partition.field.name = 'region,a..b': has a..b, which is no name of a field",
+        ),
+        (
+            {
                 **_TIMED,
                 "partitioner.class": f"{_PARTITIONER}TimeBasedPartitioner",
                 "path.format": "YYYY/q",
@@ -392,6 +398,7 @@ def test_what_is_wrong_is_said_in_its_own_words(changes: Mapping[str, str | None
     found = _problems(SMALL, changes)
 
     assert any(each.startswith(problem) for each in found), found
+    assert not any("(here sidecars" in each for each in found), "what only follows from a problem is none"
 
 
 class _Recording(dict[str, str]):

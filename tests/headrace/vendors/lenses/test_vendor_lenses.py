@@ -7,6 +7,7 @@ import pytest
 from headrace.options import Settings, SettingsError
 from headrace.options.vendor import Fate
 from headrace.vendors.lenses.translation import LENSES
+from tests.headrace.options.loading import own_options
 from tests.support.sink_archives import sink_settings
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -28,9 +29,7 @@ def _load(changes: Mapping[str, str | None] | None = None) -> Settings:
 
 
 def _own(changes: Mapping[str, str | None] | None = None) -> Mapping[str, str]:
-    translated = _load(changes).translated
-    assert translated is not None
-    return translated.options
+    return own_options(_load(changes))
 
 
 def _kcql(text: str, **more: str) -> Mapping[str, str]:
