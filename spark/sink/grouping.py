@@ -302,8 +302,9 @@ def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
 
 def _digits_ms(value: object) -> object:
     """A text of digits as the number that it is; eight of them are a date, such as 20260131."""
-    is_number = isinstance(value, str) and _DIGITS.fullmatch(value) is not None and len(value) != _DATE_DIGITS
-    return int(value) if is_number else value
+    if isinstance(value, str) and _DIGITS.fullmatch(value) is not None and len(value) != _DATE_DIGITS:
+        return int(value)
+    return value
 
 
 def _times_ms(moments: Sequence[object]) -> Numbers:
