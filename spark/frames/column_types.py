@@ -33,8 +33,8 @@ def spelled_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return [name for name in names if first.setdefault(name.lower(), name) != name]
 
 
-_LEVELS: Final = 63
-"""So many lists and structs within one another Arrow hands to Spark, and no more."""
+_LEVELS: Final = 62
+"""So many lists and structs within one another, and the one around a row, Arrow hands to Spark: no more."""
 _LONG: Final = 2**63
 _DIGITS: Final = 38
 _FLOAT_BITS: Final = 32
