@@ -32,7 +32,7 @@ from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.record_sources import Form as StoredForm
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain
-from headrace.options.transforms.chain import KeyOrValue
+from headrace.options.transforms.chain import KeyOrValue, ValueToKey
 
 
 def selected(batch: RowBatch, kept: Numbers) -> RowBatch:
@@ -124,6 +124,10 @@ class SourceRecords:
         )
         self._json_values = settings.value_format is ValueFormat.JSON or (
             rows is not None and rows.value is StoredForm.JSON
+        )
+        # What it makes has one form, whatever was stored in its place.
+        self._makes_keys = any(
+            step.condition is None and isinstance(step.transform, ValueToKey) for step in chain.steps
         )
         self._chain = RecordChain(chain, clock)
 
@@ -229,7 +233,8 @@ class SourceRecords:
 
     def _fill(self, found: _Records, run: ConvertedRecords, stored: ConvertedRecords) -> None:
         values = _produced(run.value, is_key=False, as_json=self._json_values and self._is_json(stored.value))
-        keys = _produced(run.key, is_key=True, as_json=self._json_keys and self._is_json(stored.key))
+        is_json = self._makes_keys or self._is_json(stored.key)
+        keys = _produced(run.key, is_key=True, as_json=self._json_keys and is_json)
         headers = run.records.headers
         for place, row in enumerate(run.records.offsets.tolist()):
             found.values[row] = values[place]

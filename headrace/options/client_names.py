@@ -8,6 +8,12 @@ its tests (`test.mock.*`), for share groups, and what would undo the order of re
 from typing import Final
 
 from headrace.options.given import Entry, Problems
+from headrace.options.value_types import matching
+
+# Connect makes a group of any connector's name. The three signs have a meaning in policies of AWS.
+GROUP_NAME: Final = matching(
+    r"[^\x00-\x1f\x7f-\x9f*?$\ud800-\udfff]{1,1000}", "a text without control characters, *, ? and $"
+)
 
 
 def _names(text: str) -> frozenset[str]:

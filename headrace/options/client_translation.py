@@ -23,7 +23,7 @@ from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
 from headrace.options.tls import INLINE, PEM, ReadBytes, put_key_store, put_trust_store, with_line_breaks
 from headrace.options.token_logins import IAM
-from headrace.options.value_types import Form, FormError, choice, integer, matching, trimmed
+from headrace.options.value_types import Form, FormError, choice, integer, trimmed
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -32,10 +32,6 @@ ISOLATION: Final = "isolation.level"
 RESET: Final = "auto.offset.reset"
 NAMES: Final = (ISOLATION, RESET)
 GROUP: Final = "group.id"
-# Connect makes a group of any connector's name. The three signs have a meaning in policies of AWS.
-_GROUP_NAME: Final = matching(
-    r"[^\x00-\x1f\x7f-\x9f*?$\ud800-\udfff]{1,1000}", "a text without control characters, *, ? and $"
-)
 
 
 def read_settings(given: Mapping[str, Entry], problems: Problems) -> ReadSettings:
@@ -51,7 +47,7 @@ def group_read(given: Mapping[str, Entry], problems: Problems) -> str | None:
     """Return the group that another vendor's sink was given for its offsets; None where Connect named it."""
     if GROUP not in given:
         return None
-    return _chosen(given[GROUP], _GROUP_NAME, None, problems)
+    return _chosen(given[GROUP], names.GROUP_NAME, None, problems)
 
 
 def read_warnings(given: Mapping[str, Entry], settings: ReadSettings) -> tuple[str, ...]:

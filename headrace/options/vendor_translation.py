@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.client_names import LONGEST_MS
+from headrace.options.client_names import GROUP_NAME, LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.declarations.connection_options import NAME
 from headrace.options.given import Problems, as_written
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.value_types import WHOLE_NUMBER, FormError
+from headrace.options.value_types import WHOLE_NUMBER, Form, FormError
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
@@ -301,18 +301,25 @@ def _has_name(
 ) -> bool:
     """Whether a sink may have the connector's name here; else a problem says how another one takes over."""
     name = given.own_given(NAME.name) or given.text(NAME.name)
+    if _is_form(NAME.form, name):
+        return True
+    may_follow = name and "${" not in name and _GROUP not in configuration
+    if not may_follow or not _is_form(GROUP_NAME, f"connect-{name}"):
+        return True  # What is wrong is told where all options are read.
+    locks = f" and takeover.connector={name}" if vendor.layout is LayoutName.LENSES else ""
+    problems.add(
+        NAME.name,
+        f"expected {NAME.form.expected}; to continue where the connector stopped, choose another name, "
+        f"and set {_GROUP}=connect-{name}{locks}",
+        as_written(NAME.name, name).shown,
+    )
+    return False
+
+
+def _is_form(form: Form[str], text: str) -> bool:
     try:
-        NAME.form.parse(name)
+        form.parse(text)
     except FormError:
-        if not name or "${" in name or _GROUP in configuration:
-            return True  # What is wrong is told where all options are read.
-        locks = f" and takeover.connector={name}" if vendor.layout is LayoutName.LENSES else ""
-        problems.add(
-            NAME.name,
-            f"expected {NAME.form.expected}; to continue where the connector stopped, choose another name, "
-            f"and set {_GROUP}=connect-{name}{locks}",
-            as_written(NAME.name, name).shown,
-        )
         return False
     return True
 

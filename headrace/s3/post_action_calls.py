@@ -98,8 +98,12 @@ class PostActionCalls:
                 "post.action.unconditional=true if no key is ever overwritten."
             ) from error
 
-    def move(self, key: str, etag: str, target: str, removing: Removing = nullcontext) -> bool:
-        """The object is under `target` with its metadata and tags, and is gone where it was.
+    def move(self, key: str, etag: str, target: str) -> bool:
+        """The object is where `copy` puts it, and is gone where it was."""
+        return self.copy(key, etag, target) and self.delete(key, etag)
+
+    def copy(self, key: str, etag: str, target: str) -> bool:
+        """The object is under `target` as well, with its metadata and tags.
 
         Where other content has that key, it stays, and the object goes to the key with its ETag after.
         """
@@ -112,7 +116,7 @@ class PostActionCalls:
         if found.size > self._copy_max_bytes:
             # They are put once the copy is there, which an earlier attempt may not have come to.
             self._copy_tags(key, place)
-        return self.delete(key, etag, removing)
+        return True
 
     def _place(self, target: str, etag: str) -> tuple[str, bool]:
         """The key to copy to, and whether an earlier attempt has made the copy already."""

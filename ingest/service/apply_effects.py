@@ -145,6 +145,12 @@ class _Withheld(Exception):
     """The action is not to take its object away: it was withdrawn, or waits for a resume."""
 
 
+class _Removal:
+    """Whether a first object of an action is gone already."""
+
+    has_begun = False
+
+
 class PostActions:
     """Nothing here blocks but `run`'s threads; `count` is called with `done`, `replaced` or `failed`.
 
@@ -183,7 +189,7 @@ class PostActions:
         self._has_left_out = False
         self._is_paused = False
         self._is_closed = False
-        self._removals = 0
+        self._removals: set[ObjectId] = set()
         for number in range(_THREADS):
             start_thread(self._run, name=f"post-action-{number}")
 
@@ -203,9 +209,9 @@ class PostActions:
 
     @property
     def is_removing(self) -> bool:
-        """Whether a request that takes an object away is under way: a single one, which S3 soon answers."""
+        """Whether an object is being taken away: by a single request, or those of all it was read with."""
         with self._turn:
-            return self._removals > 0
+            return bool(self._removals)
 
     def pause(self) -> None:
         """Begin none, and take no object away, until `resume`; all stays owed. Does not block."""
@@ -302,31 +308,44 @@ class PostActions:
 
     def _carried_out(self, calls: PostActionCalls, owed: OwedAction) -> bool:
         """Whether the object itself was acted on, the last after those it was read with."""
-        is_done = False
-        removing = partial(self._removing, owed)
-        for key, etag, _ in owed.contents:
-            match self._action.kind:
-                case PostActionKind.DELETE:
-                    is_done = calls.delete(key, etag, removing)
-                case PostActionKind.MOVE:
-                    is_done = calls.move(key, etag, self._target_of(key), removing)
-                case PostActionKind.TAG:
-                    name, _, value = self._action.target.partition("=")
-                    is_done = calls.tag(key, etag, name, value)
-        return is_done
-
-    @contextmanager
-    def _removing(self, owed: OwedAction) -> Iterator[None]:
-        """Around a request that takes an object away, which is still to be: else _Withheld."""
-        with self._turn:
-            if self._is_paused or self._is_closed or self._owed.get(owed.id) is not owed:
-                raise _Withheld
-            self._removals += 1
+        kind, contents = self._action.kind, [(key, etag) for key, etag, _ in owed.contents]
+        if kind is PostActionKind.TAG:
+            name, _, value = self._action.target.partition("=")
+            return [calls.tag(key, etag, name, value) for key, etag in contents][-1]
+        is_there = [True] * len(contents)
+        if kind is PostActionKind.MOVE:
+            # All copies first, which may take minutes: nothing is gone before the last one is there.
+            is_there = [calls.copy(key, etag, self._target_of(key)) for key, etag in contents]
+        removal = _Removal()
+        removing = partial(self._removing, owed, removal)
         try:
-            yield
+            gone = [
+                has_copy and calls.delete(key, etag, removing)
+                for (key, etag), has_copy in zip(contents, is_there, strict=True)
+            ]
         finally:
             with self._turn:
-                self._removals -= 1
+                self._removals.discard(owed.id)
+        return gone[-1]
+
+    @contextmanager
+    def _removing(self, owed: OwedAction, removal: _Removal) -> Iterator[None]:
+        """Around a request that takes an object away, which is still to be: else _Withheld.
+
+        Those after the first are not asked for again: values would stay whose keys are gone.
+        """
+        with self._turn:
+            is_to_stay = self._is_paused or self._is_closed or self._owed.get(owed.id) is not owed
+            if is_to_stay and not removal.has_begun:
+                raise _Withheld
+            self._removals.add(owed.id)
+        try:
+            yield
+            removal.has_begun = True
+        finally:
+            if not removal.has_begun:
+                with self._turn:
+                    self._removals.discard(owed.id)
 
     def _target_of(self, key: str) -> str:
         """Where a move puts it: what follows the prefix, or its last name, where the prefix is all of it."""

@@ -29,6 +29,7 @@ from spark.frames.column_types import (
 from spark.frames.frame_options import Evolution
 
 _BRACE: Final = ord("{")
+_NO_OBJECT: Final = "the row is not a JSON object, so it has no columns"
 
 
 class NewColumns(Exception):
@@ -198,8 +199,8 @@ class ColumnReader:
         new: dict[str, Any] = {}
         for row, raw in enumerate(values.each(0, len(values))):
             members = _members(raw)
-            if members is None:
-                bad.append(BadColumnRow(row, "the row is not a JSON object, so it has no columns"))
+            if isinstance(members, str):
+                bad.append(BadColumnRow(row, members))
                 continue
             found, misfits = self._row(members)
             unknown = {name: bytes(value) for name, value in members.items() if name not in self._names}
@@ -311,14 +312,14 @@ def _new_columns(types: dict[str, Any]) -> NewColumns:
     return NewColumns([(name, finished(kind)) for name, kind in types.items() if name not in others])
 
 
-def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | None:
-    """The members of a row, as they were written; None for what is no object."""
-    if raw is None:
-        return None
+def _members(raw: bytes | None) -> dict[str, msgspec.Raw] | str:
+    """The members of a row, as they were written; else why it has none."""
     try:
-        return MEMBERS.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+        return _NO_OBJECT if raw is None else MEMBERS.decode(raw)
+    except msgspec.DecodeError:
+        return _NO_OBJECT
+    except RecursionError:
+        return "the row is nested too deep to be read, about a thousand levels"
 
 
 def _rescue_text(values: dict[str, bytes]) -> str | None:

@@ -58,7 +58,7 @@ _OF_TEXTS: Final = frozenset({InputFormat.CSV, InputFormat.TEXT})
 """Their fields, or groups of a pattern, are texts whatever they hold."""
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=64)
 def s3_calls(settings: S3Settings) -> S3Calls:
     """The process's client for these settings, kept for its later tasks; renewed keys are others."""
     return new_s3_calls(settings)

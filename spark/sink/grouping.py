@@ -39,8 +39,8 @@ Text = str | bytes | None
 # Java writes numbers from here on, and below there, with an exponent.
 _LARGE: Final = 1e7
 _SMALL: Final = 1e-3
-_DIGITS: Final = re.compile(r"[0-9]{1,19}")
-_DATE_DIGITS: Final = 8
+# Of the years 2001 to 2286. Texts of fewer or more may be seconds, or a date and time without signs.
+_MILLISECONDS: Final = re.compile(r"[0-9]{13}")
 
 
 def value_text(value: object) -> Text:
@@ -301,10 +301,8 @@ def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
 
 
 def _digits_ms(value: object) -> object:
-    """A text of digits as the number that it is; eight of them are a date, such as 20260131."""
-    if isinstance(value, str) and _DIGITS.fullmatch(value) is not None and len(value) != _DATE_DIGITS:
-        return int(value)
-    return value
+    """A text of thirteen digits as the number that it is."""
+    return int(value) if isinstance(value, str) and _MILLISECONDS.fullmatch(value) is not None else value
 
 
 def _times_ms(moments: Sequence[object]) -> Numbers:

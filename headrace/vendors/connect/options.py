@@ -334,13 +334,15 @@ def _makes_keys(given: Translation) -> bool:
 
 def _json_key(given: Translation, converter: str) -> None:
     schemas = f"{converter}.schemas.enable"
-    if not given.is_given(converter):
+    if given.is_given(converter):
+        given.rename(converter, converter)
+    else:
         given.own(converter, _JSON_CLASS, by=converter)
-        if given.worker(schemas):
-            given.own(schemas, given.worker(schemas), by=schemas)
-        return
-    given.rename(converter, converter)
-    given.rename(schemas, schemas)
+    # One of the connector's own is heard whoever has named the converter.
+    if given.is_given(schemas):
+        given.rename(schemas, schemas)
+    elif not given.is_given(converter) and given.worker(schemas):
+        given.own(schemas, given.worker(schemas), by=schemas)
     if given.is_given(schemas):
         given.note(schemas, Fate.KEPT, f"`{schemas}`, of the same name")
 

@@ -81,6 +81,7 @@ class Store:
     request: threading.Event = field(default_factory=threading.Event)
     requests: int = 0
     done: list[tuple[str, str]] = field(default_factory=list)
+    copies: list[tuple[str, str]] = field(default_factory=list)
     tried: Counter[str] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)
     keys: Counter[str] = field(default_factory=Counter)
@@ -112,8 +113,8 @@ class _Calls:
             self.store.done.append((self.bucket, key))
         return True
 
-    def move(self, _key: str, _etag: str, target: str, _removing: Removing) -> bool:
-        self.store.done.append((self.bucket, target))
+    def copy(self, key: str, _etag: str, target: str) -> bool:
+        self.store.copies.append((key, target))
         return True
 
 
@@ -229,6 +230,41 @@ def test_what_is_under_way_at_a_pause_is_done_after_the_resume() -> None:
 
         until_sync(lambda: actions.is_idle, what="it is done after the resume")
     assert store.done == [("b", "side"), ("b", "k")]
+
+
+@pytest.mark.parametrize("asked", ["withdrawn", "paused"])
+def test_what_an_object_was_read_with_does_not_go_without_it(asked: str) -> None:
+    """Its keys were gone and its values stayed, so that a replay found other ones."""
+    store = Store()
+    store.request.clear()
+    with acting(store) as (actions, _):
+        actions.request(OwedAction(ObjectId("b", "k", "e"), (("side", "e", None), ("k", "e", None))))
+        until_sync(lambda: store.requests, what="the first is sent")
+        store.gate.clear()
+        store.request.set()
+        until_sync(lambda: store.begun["k"], what="the second has its turn")
+        if asked == "withdrawn":
+            actions.withdraw(ObjectId("b", "k", "e"))
+        else:
+            actions.pause()
+        assert actions.is_removing
+        store.gate.set()
+        until_sync(lambda: not actions.is_removing, what="both are gone")
+    assert store.done == [("b", "side"), ("b", "k")]
+
+
+def test_a_move_takes_nothing_away_before_all_its_copies_are_there() -> None:
+    """The copy of large values takes minutes."""
+    store = Store()
+    store.gate.clear()
+    contents = (("in/side", "e", None), ("in/k", "e", None))
+    with acting(store, PostAction(PostActionKind.MOVE, "done/"), prefix="in/") as (actions, _):
+        actions.request(OwedAction(ObjectId("b", "in/k", "e"), contents))
+        until_sync(lambda: store.begun["in/side"], what="the first is about to go")
+        assert store.copies == [("in/side", "done/side"), ("in/k", "done/k")]
+        store.gate.set()
+        until_sync(lambda: actions.is_idle, what="it is done")
+    assert store.done == [("b", "in/side"), ("b", "in/k")]
 
 
 def test_what_is_under_way_at_the_end_takes_nothing_away() -> None:
@@ -363,4 +399,4 @@ def test_where_a_move_puts_an_object(prefix: str, key: str, target: str) -> None
         actions.request(_owed("b", key))
         assert told.get(timeout=60) == ActionsDone((ObjectId("b", key, "e"),))
 
-    assert store.done == [("b", target)]
+    assert store.copies == [(key, target)]
