@@ -186,12 +186,13 @@ def committed_further(
         return None  # It is refused: see `_within`.
     fix = (
         f" To leave them out, where all objects up to {offset} are in the bucket, stop the sink (PUT "
-        f"/connectors/NAME/stop) and set its offset to {offset} (PATCH /connectors/NAME/offsets)."
+        f"/connectors/NAME/stop) and set its offset to {offset} (PATCH /connectors/NAME/offsets); "
+        "complete objects that have records above it are then archived again."
     )
     return (
         f"The ledger {ledger!r} has offset {checkpoint.offset} of {found.partition_of}, and this sink had "
-        f"committed {offset} (group {group!r}): the ledger has lost its end, or is an older copy. Records "
-        f"from {begin} on are archived again.{fix if offset <= found.end else ''}"
+        f"committed {offset} (group {group!r}): the ledger has lost its end, or is an older copy, "
+        f"unless it was set to that while the topic was not read. Records from {begin} on are archived again.{fix if offset <= found.end else ''}"
     )
 
 
@@ -215,7 +216,7 @@ def _foreign(
     other = mark[0] if mark else "unknown"
     continues = (
         "commit the same offsets again (kafka-consumer-groups.sh --reset-offsets --to-current --all-topics)"
-        if checkpoint is None
+        if checkpoint is None or checkpoint.offset == found.group_offset
         else f"set this one's offset, which is {checkpoint.offset}, to {found.group_offset} (PUT "
         "/connectors/NAME/stop, PATCH /connectors/NAME/offsets)"
     )

@@ -18,14 +18,7 @@ from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parsed_text import parsed
 from headrace.formats.connect.payloads import as_connect
-from headrace.formats.connect.values import (
-    ConnectValue,
-    has_struct,
-    payload_value,
-    plain_value,
-    time_text,
-    value_text,
-)
+from headrace.formats.connect.values import ConnectValue, has_struct, payload_value, plain_value, time_text
 from headrace.formats.converted_records import (
     ConvertedColumn,
     ConvertedRecords,
@@ -78,10 +71,9 @@ def insert_header(
 
 
 def _literal(step: InsertHeader) -> MadeHeader | None:
-    """The value in the bytes of SimpleHeaderConverter, which writes what it has read: `7` for `007`."""
-    found = parsed(step.value)
-    written = value_text(found)
-    return None if written is None else MadeHeader.of(written.encode(), found)
+    if step.value is None or step.is_text:
+        return None if step.value is None else text_header(step.value)
+    return MadeHeader.of(step.value, parsed(step.value.decode()))
 
 
 def drop_headers(

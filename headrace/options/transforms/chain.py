@@ -158,10 +158,11 @@ class ValueToKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InsertHeader:
-    """A header with the same value for each record: what Connect reads of this text."""
+    """A header with the same value for each record; `is_text`: it was in quotes, and so is no number."""
 
     name: str
-    value: str
+    value: bytes | None
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,11 @@ def _insert_header(options: AliasOptions) -> smt.Transform | None:
     value = options.required("value.literal", "the header's value")
     if name is None or value is None:
         return None
-    return smt.InsertHeader(name=name, value=value)
+    # As Connect reads and writes it: null for `null`, a quoted text without its quotes.
+    value = value.strip()
+    is_text = len(value) > 1 and value[0] == value[-1] == '"'
+    written = (value[1:-1].replace('\\"', '"') if is_text else value).encode()
+    return smt.InsertHeader(name=name, value=None if value == "null" else written, is_text=is_text)
 
 
 def _drop_headers(options: AliasOptions) -> smt.Transform | None:

@@ -106,11 +106,11 @@ def test_fields_stay_what_they_are(converter: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("literal", "value"),
-    [("abc", "abc"), ("007", 7), ('"007"', '"007"'), ("true", True), ('"null"', '"null"'), ("null", None)],
+    [("abc", "abc"), ("007", 7), ('"007"', "007"), ("true", True), ('"null"', "null"), ("null", None)],
 )
 @pytest.mark.parametrize("converter", _CLASSES)
 def test_a_literal_is_what_connect_reads(literal: str, value: Any, converter: str | None) -> None:
-    """Quotes make a text of it, and stay."""
+    """Quotes make a text of it."""
     assert _aiven(_literal(literal), {}, converter) == [value]
 
 

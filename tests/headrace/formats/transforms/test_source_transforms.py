@@ -252,38 +252,6 @@ def test_values_are_produced_as_their_converter_says(
     assert [each for _, _, each, _ in records([found])] == [produced]
 
 
-@pytest.mark.parametrize(
-    ("literal", "written"),
-    [
-        # As Kafka 4.1's InsertHeader and SimpleHeaderConverter have it.
-        ("12", b"12"),
-        ("007", b"7"),
-        ("+5", b"5"),
-        ("1.50", b"1.5"),
-        ("1e3", b"1000"),
-        ("1,2", b"1"),
-        ("[1, 2]", b"[1,2]"),
-        ('{"a": 1}', b'{"a":1}'),
-        ("{a:1}", b"{a:1}"),
-        ("2020-01-01", b"2020-01-01"),
-        ("2020-01-01T00:00:00.000Z", b"2020-01-01"),
-        ("12345678901234567890", b"12345678901234567890"),
-        ("v1.10", b"v1.10"),
-        ("TRUE", b"TRUE"),
-        (" x ", b" x "),
-        ('"12"', b'"12"'),
-        (r'"a\"b"', rb'"a\"b"'),
-        ("null", None),
-    ],
-)
-def test_a_literal_is_written_as_connect_writes_what_it_reads(literal: str, written: bytes | None) -> None:
-    """Not as it was configured."""
-    found = applied(
-        chain({"type": KAFKA + "InsertHeader", "header": "h", "value.literal": literal}), batch([b"1"])
-    )
-    assert [headers for _, _, _, headers in records(found)] == [(("h", written),)]
-
-
 @given(
     topics=st.lists(st.integers(0, 2), max_size=8),
     dropped=st.sets(st.integers(0, 7)),
