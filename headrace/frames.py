@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.model.errors import FrameRefused, InvalidConfiguration
@@ -49,11 +50,10 @@ def write_frame(frame: "DataFrame", settings: Settings) -> FrameWritten:
     frame = as_recorded(frame)
     from pyspark.errors import PySparkException
 
-    from spark.frames.writing import warn_of_others
     from spark.sink.frame_writer import RESULT_SCHEMA
     from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
-    warn_of_others(frame.columns)
+    _warn_once(tuple(frame.columns))
     given: SinkTaskSettings = sink_task_settings(settings, sink)
 
     def write(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
@@ -84,6 +84,14 @@ _OTHER_PYTHON: Final = (
     ". Spark's workers run another Python than this one: have PYSPARK_PYTHON, or spark.pyspark.python, name "
     "the one that Headrace is installed for."
 )
+
+
+@lru_cache(maxsize=64)
+def _warn_once(columns: tuple[str, ...]) -> None:
+    """Batches of a stream have the same columns."""
+    from spark.frames.writing import warn_of_others
+
+    warn_of_others(columns)
 
 
 def as_recorded(frame: "DataFrame") -> "DataFrame":

@@ -192,7 +192,8 @@ def committed_further(
     return (
         f"The ledger {ledger!r} has offset {checkpoint.offset} of {found.partition_of}, and this sink had "
         f"committed {offset} (group {group!r}): the ledger has lost its end, or is an older copy, "
-        f"unless it was set to that while the topic was not read. Records from {begin} on are archived again.{fix if offset <= found.end else ''}"
+        f"unless it was set to that while the topic was not read. Records "
+        f"from {begin} on are archived again.{fix if offset <= found.end else ''}"
     )
 
 

@@ -8,7 +8,6 @@ whatever crash, completes what the first attempt has named, and gives its own up
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
@@ -138,15 +137,9 @@ def spelled(names: Sequence[str]) -> list[str]:
 
 def warn_of_others(names: Sequence[str]) -> None:
     """Log which of these columns are none of a record, and are not written."""
-    others = tuple(name for name in names if name not in _COLUMNS)
+    others = [name for name in names if name not in _COLUMNS]
     if others:
-        _warn_once(others)
-
-
-@lru_cache(maxsize=64)
-def _warn_once(others: tuple[str, ...]) -> None:
-    """Batches of a stream have the same columns."""
-    _LOG.warning("columns_left_out", columns=list(others), detail="they are none of a record in Kafka")
+        _LOG.warning("columns_left_out", columns=others, detail="they are none of a record in Kafka")
 
 
 @dataclass(frozen=True, slots=True)
