@@ -303,8 +303,8 @@ class NameSettings:
     among plain values. `typed_dates`: times of values know dates by their type, which earlier versions took
     for their JSON. `whole_paths`: a member that has the whole path as its name comes before those inside
     others, which alone earlier versions saw. `cut_times`: times of values may have fractions, which are left
-    out; earlier versions rounded those of texts, and took no other. `digit_times`: texts of digits are ms,
-    but for the eight of a date; earlier versions took them for no times. `headers`: what reads those in names
+    out; earlier versions rounded those of texts, and took no other. `digit_times`: texts of 13 digits are
+    ms; earlier versions took them for no times. `headers`: what reads those in names
     as Lenses has them; None: they are their bytes. `copied_data`: names show Avro data that are copied and
     have no columns, of which earlier versions saw nothing.
     """

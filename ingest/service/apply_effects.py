@@ -189,7 +189,7 @@ class PostActions:
         self._has_left_out = False
         self._is_paused = False
         self._is_closed = False
-        self._removals: set[ObjectId] = set()
+        self._removals: set[_Removal] = set()
         for number in range(_THREADS):
             start_thread(self._run, name=f"post-action-{number}")
 
@@ -325,7 +325,7 @@ class PostActions:
             ]
         finally:
             with self._turn:
-                self._removals.discard(owed.id)
+                self._removals.discard(removal)
         return gone[-1]
 
     @contextmanager
@@ -338,14 +338,14 @@ class PostActions:
             is_to_stay = self._is_paused or self._is_closed or self._owed.get(owed.id) is not owed
             if is_to_stay and not removal.has_begun:
                 raise _Withheld
-            self._removals.add(owed.id)
+            self._removals.add(removal)
         try:
             yield
             removal.has_begun = True
         finally:
             if not removal.has_begun:
                 with self._turn:
-                    self._removals.discard(owed.id)
+                    self._removals.discard(removal)
 
     def _target_of(self, key: str) -> str:
         """Where a move puts it: what follows the prefix, or its last name, where the prefix is all of it."""

@@ -68,7 +68,7 @@ class ActionsPort(Protocol):
 
     @property
     def is_removing(self) -> bool:
-        """Whether a request that takes an object away is under way."""
+        """Whether an object is being taken away."""
 
     def pause(self) -> None:
         """Begin none, and take no object away."""

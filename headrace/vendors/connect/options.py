@@ -339,9 +339,8 @@ def _json_key(given: Translation, converter: str) -> None:
     else:
         given.own(converter, _JSON_CLASS, by=converter)
     # One of the connector's own is heard whoever has named the converter.
-    if given.is_given(schemas):
-        given.rename(schemas, schemas)
-    elif not given.is_given(converter) and given.worker(schemas):
+    given.rename(schemas, schemas)
+    if not given.is_given(converter) and not given.is_given(schemas) and given.worker(schemas):
         given.own(schemas, given.worker(schemas), by=schemas)
     if given.is_given(schemas):
         given.note(schemas, Fate.KEPT, f"`{schemas}`, of the same name")

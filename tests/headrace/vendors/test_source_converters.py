@@ -163,6 +163,7 @@ _WORKER: Final = f"key.converter={_JSON}\nkey.converter.schemas.enable=false\n"
     [
         ({"key.converter": _JSON, "key.converter.schemas.enable": "false"}, None, b'"x"'),
         ({}, _WORKER, b'"x"'),
+        ({"key.converter.schemas.enable": "false"}, f"key.converter={_JSON}\n", b'"x"'),
         ({"key.converter": f"{_CONNECT}storage.StringConverter"}, _WORKER, b"x"),
         ({"key.converter": f"{_CONNECT}converters.ByteArrayConverter"}, None, b"x"),
         ({}, None, b"x"),

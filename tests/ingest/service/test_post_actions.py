@@ -312,6 +312,24 @@ def test_a_request_that_is_with_s3_is_told() -> None:
         until_sync(lambda: actions.is_idle, what="it is done, though paused")
 
 
+def test_a_request_that_is_with_s3_is_told_whatever_ends_another_of_its_object() -> None:
+    """An object that was replayed meanwhile, and is done again."""
+    store = Store()
+    store.request.clear()
+    with acting(store) as (actions, _):
+        actions.request(_owed("b", "k"))
+        until_sync(lambda: store.requests, what="it is sent")
+        actions.withdraw(ObjectId("b", "k", "e"))
+        store.gate.clear()
+        actions.request(_owed("b", "k"))
+        until_sync(lambda: store.begun["k"] == 2, what="the other one has its turn")
+        actions.pause()
+        store.gate.set()
+        assert not _happens(lambda: not actions.is_removing)
+        store.request.set()
+        until_sync(lambda: not actions.is_removing, what="its answer has come")
+
+
 def test_closed_while_paused_their_threads_end() -> None:
     """As a paused service is asked to end."""
     others = _threads()

@@ -268,7 +268,9 @@ def test_times_that_1_0_0_refused_are_in_no_group_of_its(changes: Mapping[str, s
     ("text", "then", "now"),
     [
         ("1735689599999", [], ["2024-12-31"]),
-        ("0", [], ["1970-01-01"]),
+        ("0", [], []),
+        ("1735689599", [], []),
+        ("20241231235959", [], []),
         ("20241231", ["2024-12-31"], ["2024-12-31"]),
         ("2024-12-31", ["2024-12-31"], ["2024-12-31"]),
         ("99999999999999999999", [], []),
@@ -278,7 +280,7 @@ def test_times_that_1_0_0_refused_are_in_no_group_of_its(changes: Mapping[str, s
     ],
 )
 def test_texts_of_digits_are_milliseconds(text: str, then: list[str], now: list[str]) -> None:
-    """As in Confluent's sink, but for the digits of a date; what a build of before began ends as it was."""
+    """Of thirteen, as in Confluent's sink; what a build of before began ends as it was."""
     sink, records = _sink(_BY_TIME), _fetched(json.dumps({"at": text}))
     noted = {name: told for name, told in grouping_options(sink).items() if name != DIGIT_TIMES}
     tools = tools_after(GroupingOptions(hash="before", options=noted), sink_settings(_configured(_BY_TIME)))
