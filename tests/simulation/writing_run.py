@@ -533,7 +533,9 @@ class _WritingCourse(Course):
             for row in rows
         }
         most = max(self._lists.values(), default=0)
-        if most > _LISTS and not _is_faulty(self.scenario):
+        # A batch that is committed again lacks the file before it, which may be removed by now.
+        is_again = any(step.act == "checkpoint restored" for step in self.scenario.steps)
+        if most > _LISTS + is_again and not _is_faulty(self.scenario):
             outcome.calls.append(f"a process listed {most} times")
 
 
