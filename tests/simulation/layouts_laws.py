@@ -162,10 +162,13 @@ class Archive:
                 for look, key in zip(rows, keys, strict=True)
             ]
         self._here = set()
-        placed = [(look, self._place(name, look)) for look in rows]
-        if headers is not None and len(headers) == len(rows):
+        if headers is None or len(headers) != len(rows):
+            placed = [(look, self._place(name, look)) for look in rows]
+        else:
+            placed = [(look, self._place(name, look, own)) for look, own in zip(rows, headers, strict=True)]
             for (_, record), own in zip(placed, headers, strict=True):
-                self._hold_headers(kinds["headers"], record, own)
+                if record is not None and not self._may_have_headers(record, own):
+                    self._break(f"{kinds['headers']}: {record[0]} has the headers {own!r}")
         if is_whole:
             self._hold_partners(kinds)
         return placed
@@ -177,12 +180,11 @@ class Archive:
         separator = options.get("output.separator", "\\n").replace("\\n", "\n")
         return side_rows(name._replace(side=side), self._objects[key], form, separator)
 
-    def _hold_headers(self, key: str, record: _Found | None, own: Any) -> None:
-        if record is None or self._options.get("transforms") == "header":
-            return
-        pairs = [(one["key"], one["value"]) for one in own]
-        if not is_same_headers(pairs, record[1].headers):
-            self._break(f"{key}: {record[0]} has the headers {own!r}")
+    def _may_have_headers(self, record: _Found, own: Any) -> bool:
+        """Whether these are the record's, or may be as a transform adds one; None: they are not told."""
+        if own is None or self._options.get("transforms") == "header":
+            return True
+        return is_same_headers([(one["key"], one["value"]) for one in own], record[1].headers)
 
     def _hold_partners(self, kinds: Mapping[str, str]) -> None:
         """What is next to values is there, and was before them."""
@@ -199,15 +201,20 @@ class Archive:
             elif self._made[kinds[role]] > self._made[base]:
                 self._break(f"{kinds[role]} was made after {base}")
 
-    def _place(self, name: Name, look: Look) -> _Found | None:
-        """The record of a row; of one that shows nothing some tombstone that has no row yet."""
+    def _place(self, name: Name, look: Look, headers: Any = None) -> _Found | None:
+        """The record of a row; of one that shows no more than headers a tombstone that has no row yet."""
         if look.number is not None:
             return self._records.get(look.number)
         if look.offset is not UNTOLD:
             return self._at((name.topic, name.partition, int(look.offset)), look)
         own = [at for at, (place, _) in enumerate(self._nulls) if place[:2] == (name.topic, name.partition)]
         # Objects are not read in the order of their offsets, where a date is in their names.
-        own.sort(key=lambda at: not name.may_have(self._nulls[at][0][2]))
+        own.sort(
+            key=lambda at: (
+                not name.may_have(self._nulls[at][0][2]),
+                not self._may_have_headers(self._nulls[at], headers),
+            )
+        )
         free = [at for at in own if at not in self._placed and self._nulls[at][0] not in self._lettered]
         sure = (at for at in free if name.may_have(self._nulls[at][0][2]))
         chosen = next(sure if self._repeats else iter(free), None)

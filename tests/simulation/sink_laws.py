@@ -148,7 +148,7 @@ def _cut_off(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:
 
 def _all_anew(scenario: Scenario, outcome: Outcome, letters: set[Place]) -> Iterator[Finding]:
     """What has come where other records were lost is archived, unless the sink has stopped there."""
-    if scenario.direction != "layouts" and not has_values(scenario):
+    if (scenario.direction != "layouts" and not has_values(scenario)) or _only_logs_bad(scenario):
         return
     rows: dict[Place, list[Row]] = {}
     for row in outcome.rows:
@@ -183,10 +183,15 @@ def is_again_by_hand(scenario: Scenario) -> bool:
     return any(step.act in ("reset", "rewind") for step in scenario.steps)
 
 
+def _only_logs_bad(scenario: Scenario) -> bool:
+    """Whether bad records are neither in objects nor in a topic."""
+    has_letters = "errors.deadletterqueue.topic.name" in scenario.options
+    return scenario.options.get("errors.tolerance") == "all" and not has_letters
+
+
 def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Iterator[Finding]:
     """Every record is in an object or a dead letter, unless options or an operator let go of it."""
-    has_letters = "errors.deadletterqueue.topic.name" in scenario.options
-    if scenario.options.get("errors.tolerance") == "all" and not has_letters:
+    if _only_logs_bad(scenario):
         return
     # What a transform drops is handled.
     drops_nulls = "unwrap" in scenario.options.get("transforms", "")
