@@ -159,9 +159,7 @@ def _has_form(name: str, entry: Entry, into: Translation) -> bool:
         form = integer(-1)
     if form is None:
         return True
-    try:
-        form.parse(entry.text)
-    except FormError:
+    if not form.takes(entry.text):
         into.refuse(entry, f"expected {form.expected}")
         return False
     return True

@@ -52,6 +52,14 @@ class Form(Generic[T_co]):
     empty: bool = False
     """Whether the empty text is a value; elsewhere it is a problem of its own."""
 
+    def takes(self, text: str) -> bool:
+        """Whether a text has this form."""
+        try:
+            self.parse(text)
+        except FormError:
+            return False
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class HostPort:

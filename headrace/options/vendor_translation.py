@@ -11,7 +11,7 @@ from headrace.options.configuration_text import ReferenceMissing, References, no
 from headrace.options.declarations.connection_options import NAME
 from headrace.options.given import Problems, as_written
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.value_types import WHOLE_NUMBER, Form, FormError
+from headrace.options.value_types import WHOLE_NUMBER
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 
 T = TypeVar("T")
@@ -301,10 +301,10 @@ def _has_name(
 ) -> bool:
     """Whether a sink may have the connector's name here; else a problem says how another one takes over."""
     name = given.own_given(NAME.name) or given.text(NAME.name)
-    if _is_form(NAME.form, name):
+    if NAME.form.takes(name):
         return True
     may_follow = name and "${" not in name and _GROUP not in configuration
-    if not may_follow or not _is_form(GROUP_NAME, f"connect-{name}"):
+    if not may_follow or not GROUP_NAME.takes(f"connect-{name}"):
         return True  # What is wrong is told where all options are read.
     locks = f" and takeover.connector={name}" if vendor.layout is LayoutName.LENSES else ""
     problems.add(
@@ -314,14 +314,6 @@ def _has_name(
         as_written(NAME.name, name).shown,
     )
     return False
-
-
-def _is_form(form: Form[str], text: str) -> bool:
-    try:
-        form.parse(text)
-    except FormError:
-        return False
-    return True
 
 
 def _without_empty(ours: dict[str, str], references: References) -> dict[str, str]:

@@ -11,7 +11,6 @@ from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
 from headrace.options.declarations.connection_options import NAME
 from headrace.options.sink_settings import SinkSettings
-from headrace.options.value_types import FormError
 from headrace.options.vendor import AIVEN_SOURCES, Direction
 from headrace.options.vendor_translation import TranslatedLine
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
@@ -88,7 +87,7 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
     hidden = [name for name, raw, _ in sorted(settings.texts) if config[name] != raw.reveal()]
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
-        if _is_name(settings.sink.group_id):
+        if NAME.form.takes(settings.sink.group_id):
             config["name"] = settings.sink.group_id
         if settings.sink.takeover_indexes is not None:
             # Lenses' locks stay where the connector's own name leads.
@@ -104,18 +103,9 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _is_name(group: str) -> bool:
-    """Whether a sink may have the name that a group has."""
-    try:
-        NAME.form.parse(group)
-    except FormError:
-        return False
-    return True
-
-
 def _begins_again(sink: SinkSettings | None) -> Iterator[str]:
     """Yield that what is printed does not continue, as no sink of our own class has this group."""
-    if sink is not None and not _is_name(sink.group_id):
+    if sink is not None and not NAME.form.takes(sink.group_id):
         yield (
             f"name: what is printed does not continue at the offsets of group {sink.group_id!r}, as no sink "
             "may have that name, and would archive topics from the beginning: run the one that was given"

@@ -35,7 +35,8 @@ from ingest.checks.probes.sink_topics import (
 )
 from ingest.cli.cli_options import Report
 from ingest.service.sink.earlier_archive import EarlierArchives, Foreseen, LensesIndex, new_lenses_index
-from ingest.sink import EarlierArchive, FoundPartition, committed_further
+from ingest.service.sink.topic_watch import found_partition
+from ingest.sink import EarlierArchive, committed_further
 
 
 def takeover_facts(
@@ -148,15 +149,7 @@ def _further(settings: Settings, found: Survey, reading: LedgerReader) -> list[s
     checkpoints = checkpoints_of(reading.cache)
     told = []
     for one in sorted(found.partitions, key=lambda one: (one.topic, one.partition)):
-        partition = FoundPartition(
-            topic=one.topic,
-            partition=one.partition,
-            topic_id=one.topic_id,
-            begin=one.begin,
-            end=one.end,
-            group_offset=one.group_offset,
-            group_mark=one.group_mark,
-        )
+        partition = found_partition(one)
         checkpoint = checkpoints.get(partition.partition_of)
         told.append(committed_further(partition, checkpoint, ledger=ledger, group=group))
     return [sentence for sentence in told if sentence is not None]

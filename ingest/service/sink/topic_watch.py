@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from headrace.kafka.data_topics import Survey, TopicSurvey
+from headrace.kafka.data_topics import Survey, SurveyedPartition, TopicSurvey
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import TopicPartition
 from headrace.process.threads import start_thread
@@ -223,20 +223,25 @@ def _by_kind(requests: Iterable[_Request]) -> list[_Request]:
     return [found[is_whole] for is_whole in sorted(found)]
 
 
+def found_partition(one: SurveyedPartition, earlier: EarlierArchive | None = None) -> FoundPartition:
+    """A partition as the archive receives it; `earlier` is what another sink has left."""
+    return FoundPartition(
+        topic=one.topic,
+        partition=one.partition,
+        topic_id=one.topic_id,
+        begin=one.begin,
+        end=one.end,
+        group_offset=one.group_offset,
+        group_mark=one.group_mark,
+        earlier=earlier,
+    )
+
+
 def _found(number: int, survey: Survey, earlier: Mapping[TopicPartition, EarlierArchive]) -> FoundTopics:
     return FoundTopics(
         request=number,
         partitions=tuple(
-            FoundPartition(
-                topic=one.topic,
-                partition=one.partition,
-                topic_id=one.topic_id,
-                begin=one.begin,
-                end=one.end,
-                group_offset=one.group_offset,
-                group_mark=one.group_mark,
-                earlier=earlier.get(TopicPartition(one.topic, one.partition)),
-            )
+            found_partition(one, earlier.get(TopicPartition(one.topic, one.partition)))
             for one in survey.partitions
         ),
         group_members=survey.members,
