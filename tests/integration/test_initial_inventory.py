@@ -42,7 +42,7 @@ def test_what_it_names_and_what_is_newer_comes_once(tmp_path: Path, shared_worke
     hosted = Hosted(worker=shared_worker, name=aws.unique("inventory"), options=route.options(**options))
     hosted.start()
     try:
-        until_sync(lambda: hosted.status()["records_total"] >= 20, seconds=60, what="all rows")
+        until_sync(lambda: hosted.status()["objects"].get("done") == 4, seconds=60, what="all rows")
         until_sync(lambda: hosted.status()["last_full_listing_ms"], seconds=60, what="the listing")
         until_sync(
             lambda: hosted.status()["objects"]["skipped"] == 2, seconds=60, what="what is gone, skipped"
