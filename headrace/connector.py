@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import structlog
 
+from headrace.model.clock import LONGEST_START_SECONDS
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
@@ -107,8 +108,10 @@ class Connector:
         accept_new_ledger: bool = False,
         startup_timeout: float = 60.0,
     ) -> None:
-        if not startup_timeout >= 1:
-            raise InvalidConfiguration(f"startup_timeout = {startup_timeout}: expected seconds, 1 or more.")
+        if not 1 <= startup_timeout <= LONGEST_START_SECONDS:
+            raise InvalidConfiguration(
+                f"startup_timeout = {startup_timeout}: expected seconds, from 1 to {LONGEST_START_SECONDS}."
+            )
         self._settings = settings_of(config)
         self._until_idle = until_idle
         self._accept_new_ledger = accept_new_ledger

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+# A week: who waits longer for a start waits for ever.
+LONGEST_START_SECONDS: Final = 604_800
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.model.clock import LONGEST_START_SECONDS
 from headrace.model.ledger_entry import State
 from headrace.model.text_formatting import json_text
 from headrace.options.declarations import OPTIONS
@@ -80,7 +81,7 @@ StartupTimeout = Annotated[
         "--startup-timeout",
         metavar="SECONDS",
         min=1,
-        max=604_800,
+        max=LONGEST_START_SECONDS,
         help="How long broker, bucket and ledger may take to answer.",
     ),
 ]

@@ -1,6 +1,7 @@
 """`headrace check` and `headrace plan` for a sink: bucket, topics and group, and what is not archived yet."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from itertools import chain
 from typing import Any, Final
 
@@ -60,22 +61,6 @@ def takeover_facts(
     return facts
 
 
-def probe_takeover(settings: Settings, *, timeout: float) -> list[TakeoverFacts]:
-    """The same from scratch, for `check`; nothing where brokers or ledger do not answer, which it says."""
-    if settings.sink is None or settings.sink.takeover_indexes is None:
-        return []
-    try:
-        reading = open_ledger_reader(settings, timeout=timeout)
-        try:
-            known = () if reading is None else reading.cache.controls()
-            return takeover_facts(settings, survey_topics(settings).partitions, known)
-        finally:
-            if reading is not None:
-                reading.close()
-    except HeadraceError:
-        return []
-
-
 def _facts(one: SurveyedPartition, found: EarlierArchive, foreseen: list[Foreseen]) -> TakeoverFacts:
     return TakeoverFacts(
         topic=one.topic,
@@ -110,10 +95,7 @@ def sink_findings(settings: Settings) -> Iterator[Finding]:
     found = surveyed(settings)
     yield from topics_findings(settings, topics_facts(settings, found))
     if not isinstance(found, Refused):
-        yield from (warn("ledger", sentence, _DISASTER) for sentence in _lost_ledger_end(settings, found))
-    root = None if settings.sink is None else settings.sink.takeover_indexes
-    if root is not None:
-        yield from takeover_findings(root, probe_takeover(settings, timeout=_LEDGER_SECONDS))
+        yield from _ledger_findings(settings, found)
 
 
 def lost_ledger_end(settings: Settings, found: Survey, reading: LedgerReader) -> list[str]:
@@ -129,18 +111,26 @@ def lost_ledger_end(settings: Settings, found: Survey, reading: LedgerReader) ->
     return [*told[:_TOLD], *more]
 
 
-def _lost_ledger_end(settings: Settings, found: Survey) -> list[str]:
-    """The same from scratch, for `check`; nothing where the ledger does not answer, which it says."""
-    if not any(one.group_mark for one in found.partitions):
-        return []
+def _ledger_findings(settings: Settings, found: Survey) -> list[Finding]:
+    """What the ledger adds to the survey, read once; nothing where it does not answer, which `check` says."""
+    assert settings.sink is not None, "a source reads no topics"
+    root = settings.sink.takeover_indexes
+    findings: list[Finding] = []
+    if root is None and not any(one.group_mark for one in found.partitions):
+        return findings
     try:
-        reading = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
-        if reading is None:
-            return []
-        with reading:
-            return lost_ledger_end(settings, found, reading)
+        with ExitStack() as closing:
+            reading = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
+            if reading is not None:
+                closing.enter_context(reading)
+                lost = lost_ledger_end(settings, found, reading)
+                findings += (warn("ledger", sentence, _DISASTER) for sentence in lost)
+            if root is not None:
+                known = () if reading is None else reading.cache.controls()
+                findings += takeover_findings(root, takeover_facts(settings, found.partitions, known))
     except HeadraceError:
-        return []
+        pass
+    return findings
 
 
 def _further(settings: Settings, found: Survey, reading: LedgerReader) -> list[str]:

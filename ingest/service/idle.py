@@ -3,7 +3,7 @@
 A sink's is over when everything is read, then closed, committed and completed (docs/commands.md).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -98,6 +98,11 @@ class UntilIdle:
 _log = structlog.get_logger(__name__)
 
 _QUIET_SECONDS: Final = 1.0
+# Who keeps pace reads what was there at a moment within the first, again and again for the second.
+_BEHIND_SECONDS: Final = 5.0
+_PACE_SECONDS: Final = 10.0
+
+_Ends = Mapping[tuple[str, int], int]
 
 
 class AskedArchive(Protocol):
@@ -124,6 +129,53 @@ class AskedArchive(Protocol):
 _OPERATORS: Final = frozenset({PartitionCondition.STOPPED, PartitionCondition.REFUSED})
 
 
+class _Pace:
+    """Whether topics that are written to all the time are read as fast; they never let a second pass."""
+
+    def __init__(self) -> None:
+        self._goal: _Ends | None = None
+        self._goal_at = 0.0
+        self._since = 0.0
+
+    def is_kept(self, now: float, partitions: Sequence[PartitionStatus]) -> _Ends | None:
+        """Ends of a moment ago that all is read to, once it has been like that for long enough."""
+        if any(one.end is None and not one.is_gone for one in partitions):
+            return None
+        reached = self._goal
+        if reached is None:
+            self._since = now
+        elif not _is_read_to(partitions, reached):
+            return None
+        elif now - self._goal_at > _BEHIND_SECONDS:
+            self._since = now
+        self._goal, self._goal_at = _ends_of(partitions), now
+        return reached if now - self._since >= _PACE_SECONDS else None
+
+
+def _ends_of(partitions: Iterable[PartitionStatus]) -> _Ends:
+    return {(one.topic, one.partition): one.end or 0 for one in partitions}
+
+
+def _is_read_to(partitions: Iterable[PartitionStatus], ends: _Ends) -> bool:
+    """Whether every partition is read to its end of these, or was archived to it before.
+
+    One that waits for an operator is not, wherever its log ends: it may have been cut off. Nor is one
+    that is archived beyond its end: its start will find that out.
+    Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
+    One that a broker does not know for the moment is waited for.
+    """
+    return all(
+        (one.condition is PartitionCondition.MISSING and one.is_gone)
+        or (
+            one.condition not in _OPERATORS
+            and one.end is not None
+            and (one.offset or 0) <= one.end
+            and ends.get((one.topic, one.partition), 0) <= max(one.position or 0, one.offset or 0)
+        )
+        for one in partitions
+    )
+
+
 class UntilArchived:
     """Asked a few times a second; `closes_on_stop`: what is open is written when slots end."""
 
@@ -133,7 +185,8 @@ class UntilArchived:
         self._surveys = 0
         self._knows_topics = False
         self._read_since: float | None = None
-        self._ends: Mapping[tuple[str, int], int] | None = None
+        self._pace = _Pace()
+        self._ends: _Ends | None = None
         self._given_up = 0
         self._furthest: dict[tuple[str, int], tuple[int, int]] = {}
         self.is_over = False
@@ -153,16 +206,30 @@ class UntilArchived:
             return self._closing()
         if not self._knows_topics:
             return None
-        if not self._has_read_all():
+        self._ends = self._read_ends(now)
+        if self._ends is None:
+            return None
+        self._given_up = self._archive.given_up
+        # However long it takes to send and complete it: nothing more is granted meanwhile.
+        return self._archive.pause()
+
+    def _read_ends(self, now: float) -> _Ends | None:
+        """The ends that all is read to, after a second without news or while writers never give one."""
+        partitions = self._archive.partitions()
+        ends, kept = _ends_of(partitions), self._pace.is_kept(now, partitions)
+        if not _is_read_to(partitions, ends):
             self._read_since = None
         elif self._read_since is None:
             self._read_since = now
         elif now - self._read_since >= _QUIET_SECONDS:
-            self._ends = {(one.topic, one.partition): one.end or 0 for one in self._archive.partitions()}
-            self._given_up = self._archive.given_up
-            # However long it takes to send and complete it: nothing more is granted meanwhile.
-            return self._archive.pause()
-        return None
+            return ends
+        if kept is not None:
+            _log.info(
+                "still_written",
+                detail="all that was there is read, and more is written all the time: what comes from now on "
+                "is left to the next run.",
+            )
+        return kept
 
     def read_so_far(self) -> int:
         """How many offsets have been read of all partitions, those read again counted once more at most.
@@ -196,6 +263,7 @@ class UntilArchived:
             return None
         # A slot was lost, or an upload failed on the way: what it had is read again.
         self._ends = self._read_since = None
+        self._pace = _Pace()
         return self._archive.resume()
 
     def _is_cut_short(self) -> bool:
@@ -204,28 +272,10 @@ class UntilArchived:
             one.condition in _OPERATORS for one in self._archive.partitions()
         )
 
-    def _unwritten(self, ends: Mapping[tuple[str, int], int]) -> int:
+    def _unwritten(self, ends: _Ends) -> int:
         """How many offsets lie between what is committed and these ends."""
         return sum(
             max(0, ends.get((one.topic, one.partition), 0) - (one.offset or 0))
-            for one in self._archive.partitions()
-        )
-
-    def _has_read_all(self) -> bool:
-        """Whether every partition is read to its end, or was archived to it before.
-
-        One that waits for an operator is not, wherever its log ends: it may have been cut off. Nor is one
-        that is archived beyond its end: its start will find that out.
-        Of what only the ledger knows, a topic that is gone or not asked for any more, nothing is to come.
-        One that a broker does not know for the moment is waited for.
-        """
-        return all(
-            (one.condition is PartitionCondition.MISSING and one.is_gone)
-            or (
-                one.condition not in _OPERATORS
-                and one.end is not None
-                and (one.offset or 0) <= one.end <= max(one.position or 0, one.offset or 0)
-            )
             for one in self._archive.partitions()
         )
 

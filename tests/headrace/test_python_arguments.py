@@ -1,6 +1,7 @@
 """What the Python API takes, and the sentence for what it does not. Nothing is contacted."""
 
 import json
+import math
 import pickle
 import threading
 from collections.abc import Callable
@@ -90,8 +91,13 @@ def test_what_was_not_started_is_stopped() -> None:
     assert not connector.is_running
     with pytest.raises(headrace.HeadraceError, match="'archive' was not started"):
         connector.stop()
-    with pytest.raises(headrace.InvalidConfiguration, match="startup_timeout = 0"):
-        headrace.Connector(_SINK, startup_timeout=0)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, math.nan, math.inf, 604_801])
+def test_a_start_is_bounded(seconds: float) -> None:
+    """As `--startup-timeout` is: an endless one says nothing for ever."""
+    with pytest.raises(headrace.InvalidConfiguration, match=f"startup_timeout = {seconds}: .* to 604800"):
+        headrace.Connector(_SINK, startup_timeout=seconds)
 
 
 def test_what_writes_batches_can_be_sent_to_spark() -> None:

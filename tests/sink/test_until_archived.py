@@ -298,6 +298,27 @@ def test_a_topic_that_is_written_to_meanwhile_is_archived_once(every: float) -> 
     assert one.archive.is_paused
 
 
+@pytest.mark.parametrize(("lag", "ends"), [(1, True), (2000, False)])
+def test_fast_writers_are_not_waited_for(lag: int, *, ends: bool) -> None:
+    """A hundred records a second, so that the log never ends where it is read to: kept pace with, or not."""
+    one = _granted(end=100)
+    until = _until(one)
+    over = None
+    for turn in range(300):
+        now = turn / 10
+        end = 100 + turn * 10
+        read = max(0, end - lag)
+        one.apply(one.archive.on_progress(_progress(position=read, end=end)))
+        if until.advance(now) is not None:
+            over = now
+            one.apply(one.archive.on_committed(_committed(read)))
+            one.apply(one.archive.on_finished(1))
+            until.advance(now + 1)
+            break
+    assert (over is not None, until.is_over) == (ends, ends)
+    assert over is None or 10 <= over < 16
+
+
 def test_a_slot_that_has_not_met_its_log_yet_has_not_read_it() -> None:
     """It says that it is where it was granted: the log was cut off below that, which a fetch will tell."""
     one = _granted(101, end=120)

@@ -1,5 +1,6 @@
 """How far a sink's topics are archived: what the brokers have, next to what the ledger and the group say."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -99,8 +100,11 @@ def backlog_of(
 
     `earlier` are the offsets that another sink's own files say, of partitions that the ledger does not know.
     """
-    checkpoints = checkpoints_of(cache)
-    objects = [entry for entry in _entries(cache) if isinstance(entry, SealedObject)]
+    entries = list(_entries(cache))
+    checkpoints = _checkpoints(entries)
+    objects = Counter(
+        (entry.partition_of, entry.state) for entry in entries if isinstance(entry, SealedObject)
+    )
     return [
         Backlog(
             topic=partition.topic,
@@ -108,8 +112,8 @@ def backlog_of(
             begin=partition.begin,
             end=partition.end,
             archived=_archived(partition, checkpoints, earlier),
-            pending=_count(objects, partition, ObjectState.PENDING),
-            quarantined=_count(objects, partition, ObjectState.QUARANTINED),
+            pending=objects[_place(partition), ObjectState.PENDING],
+            quarantined=objects[_place(partition), ObjectState.QUARANTINED],
         )
         for partition in sorted(
             found.partitions, key=lambda partition: (partition.topic, partition.partition)
@@ -143,8 +147,11 @@ def _survey_of(settings: Settings) -> TopicSurvey:
 
 def checkpoints_of(cache: LedgerCache | None) -> dict[TopicPartition, PartitionCheckpoint]:
     """Where the ledger has each partition."""
-    found = (entry for entry in _entries(cache) if isinstance(entry, PartitionCheckpoint))
-    return {entry.partition_of: entry for entry in found}
+    return _checkpoints(_entries(cache))
+
+
+def _checkpoints(entries: Iterable[SinkEntry]) -> dict[TopicPartition, PartitionCheckpoint]:
+    return {entry.partition_of: entry for entry in entries if isinstance(entry, PartitionCheckpoint)}
 
 
 def _entries(cache: LedgerCache | None) -> Iterator[SinkEntry]:
@@ -160,7 +167,7 @@ def _archived(
     checkpoints: Mapping[TopicPartition, PartitionCheckpoint],
     earlier: Mapping[TopicPartition, int],
 ) -> int | None:
-    place = TopicPartition(partition.topic, partition.partition)
+    place = _place(partition)
     checkpoint = checkpoints.get(place)
     if checkpoint is None:
         known = [offset for offset in (partition.group_offset, earlier.get(place)) if offset is not None]
@@ -169,6 +176,5 @@ def _archived(
     return checkpoint.shown_offset if checkpoint.topic_id == partition.topic_id else None
 
 
-def _count(objects: list[SealedObject], partition: SurveyedPartition, state: ObjectState) -> int:
-    place = TopicPartition(partition.topic, partition.partition)
-    return sum(entry.partition_of == place and entry.state is state for entry in objects)
+def _place(partition: SurveyedPartition) -> TopicPartition:
+    return TopicPartition(partition.topic, partition.partition)
