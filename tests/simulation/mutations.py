@@ -137,8 +137,8 @@ MUTATIONS: Final = {
         "sink",
         "`--until-idle` does not end well while a partition waits for an operator",
         "ingest/service/idle.py",
-        "                one.condition not in _OPERATORS\n                and one.end is not None\n",
-        "                one.end is not None\n",
+        "            one.condition not in _OPERATORS\n            and one.end is not None\n",
+        "            one.end is not None\n",
     ),
     "names are looked at": Mutation(
         "sink",
