@@ -222,7 +222,22 @@ def _seen(
         for place, one in outcome.expected.items()
         if ((place[0], place[1]), place[2]) not in left_out
     }
-    return replace(outcome, objects=objects, letters=[], earlier=[], expected=given)
+    return replace(
+        outcome, objects=objects, letters=[], earlier=[], expected=given, history=_history(outcome)
+    )
+
+
+def _history(outcome: WritingOutcome) -> list[Any]:
+    """What became of objects; what a frame that was cut off has replaced is as it was before."""
+    cut_off = tuple(one.prefix for one in outcome.frames if one.overwrites and one.ending != "exit 0")
+    seen: set[str] = set()
+    kept = []
+    for at, what, key, by in outcome.history:
+        if key in seen and key.partition("/")[2].startswith(cut_off):
+            continue
+        seen.add(key)
+        kept.append((at, what, key, by))
+    return kept
 
 
 def _row(one: Visible, fields: dict[str, Any]) -> Row:
