@@ -26,6 +26,7 @@ class FallbackStep(StrEnum):
     """What the switch asks of the listeners."""
 
     MODE_CHANGED = "mode changed"
+    WHY_CHANGED = "why changed"
     LIST_ALL = "list all"
 
 
@@ -58,8 +59,10 @@ class FallbackSwitch:
         self._error = error
         if self._failing_since is None:
             self._failing_since = since
-        if now >= self._failing_since + self._fallback_after:
+        if self._returned_at is not None and now >= self._failing_since + self._fallback_after:
             self._returned_at = None
+            self.why = f"the queue fails: {error}"
+            return (FallbackStep.WHY_CHANGED,)
         if not self._has_answered and is_lasting(error):
             return self._fall_back()
         return self.tick(now)
@@ -71,7 +74,8 @@ class FallbackSwitch:
         if self.mode is not Mode.FALLBACK or self._returned_at is not None:
             return ()
         self._returned_at = now
-        return (FallbackStep.LIST_ALL,)
+        self.why = "the queue answers again, and a full listing looks for what went past it"
+        return (FallbackStep.WHY_CHANGED, FallbackStep.LIST_ALL)
 
     def listed(self, kind: ListingKind, *, begun: float) -> tuple[FallbackStep, ...]:
         """A listing that began at `begun` has reached its end."""
@@ -305,6 +309,9 @@ class DiscoveryMonitor:
                 schedule.request_full()
         if FallbackStep.MODE_CHANGED in steps:
             self._post_mode()
+        if FallbackStep.WHY_CHANGED in steps:
+            self._post(ModeChanged(mode=self._switch.mode, why=self._switch.why))
+            _LOG.info("mode_reason", mode=self._switch.mode, why=self._switch.why)
         if steps:
             self._changed.set()
 

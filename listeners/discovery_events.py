@@ -95,7 +95,7 @@ class HeadsWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModeChanged:
-    """Another mode is on (or the first one is); `why` is one sentence for people."""
+    """Another mode is on (or the first one is), or for another reason; `why` is one sentence for people."""
 
     mode: Mode
     why: str

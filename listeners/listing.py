@@ -47,6 +47,15 @@ class Bucket:
         """For messages to people."""
         return f"s3://{self.name}/{self.prefix}"
 
+    @property
+    def begins_after(self) -> str | None:
+        """The key after which a full listing begins, None for the prefix's start.
+
+        Between a lower `skip_through` and the prefix nothing is listed: it would say that nothing is there.
+        """
+        skipped = self.skip_through
+        return None if skipped is None or skipped < self.prefix else skipped
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
@@ -107,7 +116,7 @@ class Lister:
         """
         self._listing_id += 1
         self._shows_restores = restores_shown(self._bucket.name)
-        position = after if kind is ListingKind.INCREMENTAL else self._bucket.skip_through
+        position = after if kind is ListingKind.INCREMENTAL else self._bucket.begins_after
         self._post(
             ListingBegun(bucket=self._bucket.name, listing_id=self._listing_id, kind=kind, after_key=position)
         )

@@ -281,6 +281,8 @@ class SqsListener:
             answer = BatchResult(failed=tuple(receipts))
         self._deleted(answer.done)
         for receipt in (*answer.failed, *answer.hopeless):
+            if receipt.message_id not in self._held:
+                continue  # released meanwhile: when it comes back, it is settled as if for the first time
             attempts = self._attempts[receipt.message_id] = self._attempts.get(receipt.message_id, 0) + 1
             is_stale = self._held.receipt(receipt.message_id) == receipt and receipt in answer.hopeless
             if is_stale or attempts >= _SETTLE_ATTEMPTS:

@@ -77,7 +77,8 @@ def build_snapshot(
 
     `known` is the ledger's cache, asked which objects of the buckets are quarantined.
     """
-    oldest_ms = catalogue.oldest_pending_ms
+    table = catalogue.states.table
+    oldest_ms = table.oldest_ms(now.steady_ms)
     oldest = 0.0 if oldest_ms is None else (now.steady_ms - oldest_ms) / 1000
     counts = catalogue.counts
     objects = {str(state): count for state, count in ledger.items()}
@@ -86,7 +87,7 @@ def build_snapshot(
     metrics.pending_objects.set(catalogue.pending_objects)
     metrics.pending_bytes.set(catalogue.pending_bytes)
     metrics.oldest_pending.set(oldest)
-    metrics.oldest_due.set((now.steady_ms - catalogue.states.table.oldest_ripe_ms(now.steady_ms)) / 1000)
+    metrics.oldest_due.set((now.steady_ms - table.oldest_ripe_ms(now.steady_ms)) / 1000)
     metrics.last_full_listing.set((statistics.last_full_listing_ms or 0) / 1000)
     doing = {state.name.lower(): len(slots.of(state)) for state in SlotState}
     for state, count in doing.items():

@@ -52,6 +52,7 @@ from ingest.source.first_starts import (
     first_start_records,
     left_out,
     other_buckets,
+    skipped_keys,
 )
 from ingest.source.object_selection import has_read_nothing, key_problems, unfinished_left_out
 from ingest.source.planner import Planner
@@ -274,12 +275,7 @@ class SourceLeader:
             writes=writes,
             watch=LedgerMonitor(ledger, self._inbox.put),
             listeners=listeners,
-            # With several only the filter knows which key is of which.
-            skip_through={
-                bucket: one.start_key
-                for bucket, one in baselines.items()
-                if one.start_key is not None and not one.earlier
-            },
+            skip_through=skipped_keys(settings, ledger.cache, baselines),
             inventories={
                 bucket: inventories_to_read(self._inventories, first, bucket)
                 for bucket, first in firsts.items()

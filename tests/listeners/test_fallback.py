@@ -80,14 +80,15 @@ def test_a_queue_that_was_there_gets_its_time() -> None:
 def test_the_way_back_is_one_full_listing_begun_after_the_return() -> None:
     """Neither an incremental listing nor one that was under way at the return is enough."""
     switch = _in_fallback()
-    assert switch.answered(now=100) == (FallbackStep.LIST_ALL,)
+    assert switch.answered(now=100) == (FallbackStep.WHY_CHANGED, FallbackStep.LIST_ALL)
     assert switch.answered(now=101) == ()
     assert switch.listed(ListingKind.FULL, begun=99) == ()
     assert switch.listed(ListingKind.INCREMENTAL, begun=102) == ()
     assert switch.mode is Mode.FALLBACK
+    assert switch.why == "the queue answers again, and a full listing looks for what went past it"
     assert switch.listed(ListingKind.FULL, begun=102) == (FallbackStep.MODE_CHANGED,)
     assert switch.tick(103) == ()
-    assert switch.why.startswith("the queue answers again")
+    assert switch.why == "the queue answers again, and a full listing has found what went past it"
 
 
 def test_a_return_that_does_not_last_is_none() -> None:
@@ -95,10 +96,13 @@ def test_a_return_that_does_not_last_is_none() -> None:
     switch = _in_fallback()
     switch.answered(now=100)
     assert switch.failed(AWAY, now=105, since=105) == ()
-    assert switch.failed(AWAY, now=135, since=125) == ()
+    assert switch.why.startswith("the queue answers again"), "a call that fails now and then does not count"
+    assert switch.failed(GONE, now=135, since=125) == (FallbackStep.WHY_CHANGED,)
+    assert switch.why == "the queue fails: queue q is not there"
+    assert switch.failed(AWAY, now=136, since=136) == ()
     assert switch.listed(ListingKind.FULL, begun=101) == ()
     assert switch.mode is Mode.FALLBACK
-    assert switch.answered(now=140) == (FallbackStep.LIST_ALL,)
+    assert switch.answered(now=140) == (FallbackStep.WHY_CHANGED, FallbackStep.LIST_ALL)
 
 
 def test_a_call_that_fails_now_and_then_does_not_keep_the_fallback() -> None:
@@ -108,7 +112,7 @@ def test_a_call_that_fails_now_and_then_does_not_keep_the_fallback() -> None:
     for minute in range(2, 7):
         asked += switch.answered(now=60 * minute)
         asked += switch.failed(AWAY, now=60 * minute + 40, since=60 * minute + 40)
-    assert asked == [FallbackStep.LIST_ALL]
+    assert asked == [FallbackStep.WHY_CHANGED, FallbackStep.LIST_ALL]
     assert switch.listed(ListingKind.FULL, begun=121) == (FallbackStep.MODE_CHANGED,)
     assert switch.mode is Mode.EVENTS
 
@@ -129,7 +133,7 @@ def test_no_return_without_a_full_listing_and_no_change_without_a_word(
     answered_at, asked_at = -1.0, 0.0
     failing_since: float | None = None
     for call, later in calls:
-        before, now = switch.mode, now + later
+        before, reason, now = switch.mode, switch.why, now + later
         match call:
             case "answered":
                 steps, answered_at, failing_since = switch.answered(now=now), now, None
@@ -142,6 +146,8 @@ def test_no_return_without_a_full_listing_and_no_change_without_a_word(
                 kind = ListingKind.FULL if call == "full" else ListingKind.INCREMENTAL
                 steps = switch.listed(kind, begun=now)
         assert (switch.mode is not before) == (FallbackStep.MODE_CHANGED in steps)
+        is_told = FallbackStep.MODE_CHANGED in steps or FallbackStep.WHY_CHANGED in steps
+        assert is_told or switch.why == reason
         if before is Mode.FALLBACK and switch.mode is Mode.EVENTS:
             assert call == "full"
             assert answered_at >= 0

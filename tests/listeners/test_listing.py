@@ -218,6 +218,15 @@ def test_the_start_key_is_left_out_of_full_listings() -> None:
     _assert_seamless(service.of(ListingPage), begin="m")
 
 
+def test_a_start_key_below_the_prefix_makes_no_claim_about_what_lies_between() -> None:
+    """A prefix that was narrowed: entries outside would count as absent, leave, and be read again later."""
+    bucket = Bucket(name="b", prefix="in/2025/", skip_through="in/2024/1")
+    service, _ = _list(FakeBucket(["in/2024/2", "in/2025/1", "in/2025/2"], page=1), bucket=bucket)
+    assert service.keys == ["in/2025/1", "in/2025/2"]
+    _assert_seamless(service.of(ListingPage), begin=None)
+    assert [begun.after_key for begun in service.of(ListingBegun)] == [None]
+
+
 def test_a_failure_is_told_when_repeating_did_not_help() -> None:
     """`aws.s3.backoff.max.retries` repeats are quiet; the listing itself goes on without an end."""
     errors = [service_error("InternalError", 500)] * 4 + [service_error("AccessDenied", 403)]

@@ -96,6 +96,7 @@ def test_events_are_enough_again_when_each_bucket_was_listed() -> None:
         monitor.queue_answered(asked=0.0)
         await until(lambda: len(listings.keys_of(ONE)) > 1)
         assert listings.mode is Mode.FALLBACK, "the second bucket is not listed yet"
+        assert listings.of(ModeChanged)[-1].why.startswith("the queue answers again"), "nor does it fail"
         gate.set()
         await until(lambda: listings.mode is Mode.EVENTS)
         assert listings.keys_of(TWO)

@@ -54,3 +54,41 @@ def test_a_stopped_listener_gives_everything_back_what_is_still_coming_too() -> 
             await until(lambda: len(inbox.deliveries) == 7)
 
     asyncio.run(scenario())
+
+
+def test_a_delete_that_fails_after_a_stop_is_made_again_after_the_resume() -> None:
+    """It was under way as the message was released, which comes back, is settled, and holds no place."""
+
+    async def scenario() -> None:
+        arrived, may_fail = asyncio.Event(), asyncio.Event()
+        failed: list[str] = []
+
+        async def before(call: str) -> None:
+            if call == "delete":
+                arrived.set()
+                await may_fail.wait()
+
+        def refuses(call: str, handle: str) -> bool:
+            is_first = call == "delete" and not failed
+            if is_first:
+                failed.append(handle)
+            return is_first
+
+        inbox, queue = Inbox(), FakeQueue(visibility=300, before=before, refuses=refuses)
+        message_id = queue.send("one")
+        async with listening(queue, inbox) as listener:
+            await until(lambda: len(inbox.deliveries) == 1)
+            listener.settle([message_id])
+            await arrived.wait()
+            listener.pause()
+            listener.release_all()
+            await until(lambda: queue.calls["receive"] == inbox.answers, what="no call under way")
+            assert listener.held == 0
+            may_fail.set()
+            await until(lambda: failed)
+            listener.resume()
+            await until(lambda: len(inbox.deliveries) == 2)
+            listener.settle([message_id])
+            await until(lambda: not queue.messages and not listener.held, what="no message")
+
+    asyncio.run(scenario())

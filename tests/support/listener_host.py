@@ -1,6 +1,7 @@
 """A stand-in for the service's thread: starts listeners, takes what they post, acknowledges pages."""
 
 import threading
+from itertools import groupby
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -49,8 +50,8 @@ class ListenerHost:
 
     @property
     def modes(self) -> list[Mode]:
-        """The modes, in order."""
-        return [changed.mode for changed in self.of(ModeChanged)]
+        """The modes, in order; one whose reason has changed is told once."""
+        return [mode for mode, _ in groupby(changed.mode for changed in self.of(ModeChanged))]
 
     @property
     def deliveries(self) -> list[Message]:

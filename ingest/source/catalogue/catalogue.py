@@ -298,11 +298,6 @@ class Catalogue:
         return self.states.table.bytes
 
     @property
-    def oldest_pending_ms(self) -> int | None:
-        """When the oldest of them became known, in `steady_ms`."""
-        return self.states.table.oldest_ms()
-
-    @property
     def access_problems(self) -> Mapping[str, str]:
         """A sentence for each bucket of which objects wait and none can be read.
 

@@ -17,7 +17,7 @@ from headrace.model.slot_protocol import OTHER_ROUTE, UNRECORDED_OPTIONS
 Place = tuple[str, str]
 """`ObjectId.place`."""
 
-_RIPEST_FOR_MS: Final = 10_000
+_OLDEST_FOR_MS: Final = 10_000
 
 
 class Phase(Enum):
@@ -193,7 +193,7 @@ class PendingTable:
         self.arrivals: list[PendingObject] = []
         self.held: set[LedgerKey] = set()
         """What live plans hold; no driver write may name it."""
-        self._ripest: tuple[int, int] | None = None
+        self._oldest: tuple[int, int, int] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -263,6 +263,8 @@ class PendingTable:
         self.bytes -= pending.object.size
         self.labels[pending.label] -= 1
         pending.phase = Phase.GONE
+        if not self._count:
+            self._oldest = None
         self.wake(place)
 
     def move(self, pending: PendingObject, phase: Phase) -> None:
@@ -326,23 +328,23 @@ class PendingTable:
             elif isinstance(key, SplitKey):
                 self.wake_rivals(key.id.place)
 
-    def oldest_ms(self) -> int | None:
-        """When the oldest pending object became known, in `steady_ms`."""
-        found = next(iter(self._by_place.values()), None)
-        if found is None:
-            return None
-        return min(pending.since_ms for pending in found) if isinstance(found, list) else found.since_ms
-
-    def oldest_ripe_ms(self, now_ms: int) -> int:
-        """When the first of them was old enough to be read, in `steady_ms`; `now_ms` where none is.
+    def oldest_ms(self, now_ms: int) -> int | None:
+        """When the oldest of them became known, in `steady_ms`; None where there are none.
 
         They are looked through for it, so the answer is up to ten seconds old.
         """
-        if not self._count:
-            self._ripest = None
-        elif self._ripest is None or now_ms - self._ripest[0] >= _RIPEST_FOR_MS:
-            self._ripest = (now_ms, min(pending.ripe_ms for pending in self))
-        return now_ms if self._ripest is None else min(now_ms, self._ripest[1])
+        return self._looked_through(now_ms)[0] if self._count else None
+
+    def oldest_ripe_ms(self, now_ms: int) -> int:
+        """When the first of them was old enough to be read, as old an answer; `now_ms` where none is."""
+        return min(now_ms, self._looked_through(now_ms)[1]) if self._count else now_ms
+
+    def _looked_through(self, now_ms: int) -> tuple[int, int]:
+        # Not the first place alone: a key that always has a newer version keeps its place.
+        if self._oldest is None or now_ms - self._oldest[0] >= _OLDEST_FOR_MS:
+            since_ms = min(pending.since_ms for pending in self)
+            self._oldest = now_ms, since_ms, min(pending.ripe_ms for pending in self)
+        return self._oldest[1:]
 
 
 def _first(versions: list[PendingObject]) -> PendingObject:

@@ -570,19 +570,45 @@ def test_how_long_the_oldest_that_is_old_enough_waits() -> None:
     assert waits() == desk.now_ms - (NOW - 50 + 60_000)
 
 
+def _oldest_ms(desk: Desk) -> int | None:
+    return desk.catalogue.states.table.oldest_ms(desk.now.steady_ms)
+
+
+def test_a_key_that_is_written_again_and_again_does_not_hide_an_older_object() -> None:
+    """Its place stays the first while another of its versions waits; what is known for long is found."""
+    desk = Desk()
+    assert _oldest_ms(desk) is None
+    desk.announce("m", event("hot", "1", sequencer="01"))
+    desk.now_ms += 1000
+    desk.announce("m", event("stuck"))
+    since_ms = desk.now.steady_ms
+    for number in range(2, 5):
+        desk.now_ms += 20_000
+        desk.announce("m", event("hot", str(number), sequencer=f"0{number}"))
+        plan = desk.plan()
+        desk.commit(plan, object_id("hot", str(number - 1)), LedgerEntry(state=State.DONE))
+        desk.finish(plan, outcome=BatchOutcome.ABORTED)
+        desk.now_ms += 10_000
+        desk.tick()
+        assert _oldest_ms(desk) == since_ms
+    desk.commit(desk.plan(), object_id("stuck"), LedgerEntry(state=State.DONE))
+    desk.now_ms += 10_000
+    assert _oldest_ms(desk) == since_ms + 20_000 + 2 * 30_000
+
+
 def test_what_is_seen_of_it() -> None:
     """For `/status` and `--until-idle`."""
     desk = Desk()
-    assert desk.catalogue.oldest_pending_ms is None
+    assert _oldest_ms(desk) is None
     desk.announce("m", event("a", size=7), event("b", "1", size=5), event("b", "2", size=4))
     desk.now_ms += 10
     desk.announce("m", event("c", size=3))
     assert (desk.catalogue.pending_objects, desk.catalogue.pending_bytes) == (4, 19)
-    assert desk.catalogue.oldest_pending_ms == at(NOW).steady_ms
+    assert _oldest_ms(desk) == at(NOW).steady_ms
     plan = desk.plan()
     assert desk.catalogue.counts == {"pending": 1, "active": 3, "failed": 0}
     desk.commit(plan, object_id("a"), LedgerEntry(state=State.DONE, records=3))
-    assert desk.catalogue.oldest_pending_ms == at(NOW).steady_ms
+    assert _oldest_ms(desk) == at(NOW).steady_ms
     (ended,) = desk.catalogue.states.recent
     assert (ended.id, ended.entry.records, ended.since_ms, ended.seen_ms) == (
         object_id("a"),
