@@ -181,7 +181,8 @@ class EffectsBuilder:
         )
 
 
-# What a delivery waits for: an object's end, or the answer to a HEAD (its token).
+# What a delivery waits for: an object's end, or (by a token) the answer to a HEAD, about it or about an
+# earlier version.
 Owed = ObjectId | str
 
 
@@ -244,8 +245,11 @@ class MessageTracker:
             self._owed[message_id].discard(item)
             self._settle_if_free(message_id, effects)
 
-    def replace(self, item: Owed, successor: Owed, effects: EffectsBuilder) -> None:
-        """A HEAD has answered: its deliveries wait for the object now."""
+    def replace(self, item: Owed, successor: Owed | None, effects: EffectsBuilder) -> None:
+        """A HEAD has answered: its deliveries wait for the object now, or (None) for nothing more."""
+        if successor is None:
+            self.finish(item, effects)
+            return
         for message_id in self._waiting.pop(item, ()):
             self._owed[message_id].discard(item)
             self.hold(message_id, {successor}, effects)
