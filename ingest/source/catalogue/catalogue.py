@@ -13,6 +13,7 @@ from ingest.source.catalogue.deduplication import (
     Source,
     announced_again,
     as_announced,
+    in_its_time,
     shown_again,
     source_of,
     verdict_of,
@@ -30,7 +31,7 @@ from ingest.source.catalogue.listing_merge import (
 )
 from ingest.source.catalogue.object_commands import ObjectCommand, Replay
 from ingest.source.catalogue.object_state import ObjectStates
-from ingest.source.catalogue.pending import Phase, is_begun
+from ingest.source.catalogue.pending import PendingObject, Phase, is_begun
 from ingest.source.catalogue.tombstones import FolderPlaces
 from ingest.source.notification import EventKind, ObjectEvent
 
@@ -368,7 +369,7 @@ class Catalogue:
         """The announced object if it is pending now, or what it waits for; None when its end is known."""
         pending = self.states.table.find(s3_object.id)
         if pending is not None:
-            if announced_again(pending, s3_object):
+            if announced_again(pending, s3_object, source):
                 self.states.table.wake(s3_object.id.place)
             return s3_object.id
         entry = self.states.ledger.get(s3_object.id)
@@ -382,13 +383,14 @@ class Catalogue:
             effects.ignore(route.value, s3_object.id)
             return None
         if entry is not None:
-            s3_object = replace(s3_object, size=entry.size)
+            s3_object = in_its_time(replace(s3_object, size=entry.size), entry, source)
         # What is begun has its place among the versions; out of the table its entry could expire.
         if entry is None or not is_begun(entry):
             held = self.questions.hold(s3_object, source)
             if held is not None:
                 return held
-        self._begin(s3_object, route, entry, now, effects, is_fresh=True)
+        pending = self._begin(s3_object, route, entry, now, effects, is_fresh=True)
+        pending.is_replayed |= source is Source.RESTORE  # its upload is long ago
         return s3_object.id
 
     def _begin(
@@ -400,9 +402,9 @@ class Catalogue:
         effects: EffectsBuilder,
         *,
         is_fresh: bool,
-    ) -> None:
+    ) -> PendingObject:
         self._listings[s3_object.id.bucket].unread.read()
-        self.states.add_pending(
+        return self.states.add_pending(
             s3_object, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects
         )
 
@@ -424,6 +426,7 @@ class Catalogue:
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
         else:
+            s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
             self._begin(s3_object, route, entry, now, effects, is_fresh=False)
 
     def _knows_keys(self, bucket: str) -> bool:

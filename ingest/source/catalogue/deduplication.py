@@ -10,7 +10,7 @@ from typing import Final
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
 from ingest.source.catalogue.effects import HeadRequest
-from ingest.source.catalogue.pending import PendingObject, Phase, sequencer_rank
+from ingest.source.catalogue.pending import PendingObject, Phase, is_begun, sequencer_rank
 from ingest.source.notification import EventKind, ObjectEvent
 
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
@@ -290,21 +290,37 @@ def as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Obje
     )
 
 
-def announced_again(pending: PendingObject, s3_object: S3Object) -> bool:
+def in_its_time(s3_object: S3Object, entry: LedgerEntry, source: Source | None = None) -> S3Object:
+    """The object with the ledger's time where records may have it, or where `source` tells a restore's.
+
+    Else `record.timestamp=object` would give records of one object two times, or one years after its upload.
+    """
+    is_kept = source is Source.RESTORE or is_begun(entry)
+    if not is_kept or not entry.last_modified_ms:  # offsets that were set may tell none
+        return s3_object
+    return replace(s3_object, last_modified_ms=entry.last_modified_ms)
+
+
+def announced_again(pending: PendingObject, s3_object: S3Object, source: Source) -> bool:
     """Note what an event tells of an object that is pending; True when its key's versions are to be queued.
 
     It goes to the front, and may go before another version that was the first one.
     """
     known = pending.object
+    shown = shown_again(known, s3_object)
+    is_restore = source is Source.RESTORE
+    pending.is_replayed |= is_restore
+    if is_restore or (pending.entry is not None and is_begun(pending.entry)):
+        shown = replace(shown, last_modified_ms=known.last_modified_ms)  # as `in_its_time`
     says_more = known.sequencer is None and (
         s3_object.sequencer is not None or s3_object.last_modified_ms >= known.last_modified_ms
     )
     is_waiting = pending.phase is Phase.WAITING
     is_promoted = not pending.is_fresh
     if is_waiting and says_more:
-        pending.object = shown_again(known, s3_object)
+        pending.object = shown
     elif is_newer(s3_object, known):
-        pending.newer = shown_again(known, s3_object)
+        pending.newer = shown
     for each in (pending, *pending.splits):
         each.is_fresh = True
     return is_waiting and (says_more or is_promoted)

@@ -44,7 +44,7 @@ class FinishedObject:
 
     `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
     or LastModified from a listing: then no event of it was received (`is_announced`). `is_replayed`: it was
-    read because a command asked for it, however old it is.
+    read because a command asked for it, or was restored, however old it is.
     """
 
     id: ObjectId
