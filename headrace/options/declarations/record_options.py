@@ -200,8 +200,8 @@ TIMESTAMP_FROM = option(
     TIMESTAMP_SOURCE,
     "produce",
     Group.RECORDS,
-    "`produce`: when it is sent. `object`: the object's LastModified. `template`: `{{timestamp}}` of the "
-    "key. `field:PATH`: a field of the row.",
+    "`produce`: when it is sent. `object`: the object's LastModified, or the time of its event, which is "
+    "the end of the upload. `template`: `{{timestamp}}` of the key. `field:PATH`: a field of the row.",
 )
 ENVELOPE = option(
     "input.envelope",

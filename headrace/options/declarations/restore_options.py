@@ -65,7 +65,7 @@ TIMESTAMP = option(
     "original",
     Group.RESTORE,
     "`original`: the record's own where the layout stores it, else the time of producing. `produce`: the "
-    "time of producing. `object`: the object's LastModified.",
+    "time of producing. `object`: as of `record.timestamp`.",
 )
 SIDECARS = option(
     "restore.sidecars",

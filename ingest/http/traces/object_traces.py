@@ -186,7 +186,7 @@ class SourceTraces:
         known_ns = min(end, (now.wall_ms - (now.steady_ms - ended.since_ms)) * _MS)
         first_ns = way.reads[0].begin_ns if way.reads else end
         steps = [Span(name="wait", start_ns=known_ns, end_ns=max(known_ns, first_ns))]
-        if ended.is_announced:
+        if ended.is_announced and not ended.is_replayed:
             seen_ns = min(known_ns, ended.seen_ms * _MS)
             steps.insert(0, Span(name="announce", start_ns=seen_ns, end_ns=known_ns))
         steps += [_read_span(read, end) for read in way.reads]

@@ -11,8 +11,9 @@ from ingest.source.catalogue.deduplication import (
     HeadRequests,
     LedgerVerdict,
     Source,
+    announced_again,
     as_announced,
-    is_newer,
+    in_its_time,
     shown_again,
     source_of,
     verdict_of,
@@ -30,7 +31,7 @@ from ingest.source.catalogue.listing_merge import (
 )
 from ingest.source.catalogue.object_commands import ObjectCommand, Replay
 from ingest.source.catalogue.object_state import ObjectStates
-from ingest.source.catalogue.pending import PendingObject, Phase
+from ingest.source.catalogue.pending import PendingObject, Phase, is_begun
 from ingest.source.catalogue.tombstones import FolderPlaces
 from ingest.source.notification import EventKind, ObjectEvent
 
@@ -79,7 +80,7 @@ class Catalogue:
             )
             for bucket, one in filters.items()
         }
-        self._questions = HeadRequests(retention_ms=retention_ms)
+        self.questions = HeadRequests(retention_ms=retention_ms)
         self._wants_listing = True
 
     # What the listeners tell
@@ -111,30 +112,30 @@ class Catalogue:
         if access is not None:
             access.headed(now, effects, is_found=found is not None, is_forbidden=is_forbidden)
             return effects.effects()
-        question = self._questions.pop(token)
+        question = self.questions.pop(token)
         if question is None:
             return effects.effects()
-        if found is None and question.alternate_key is not None and not is_forbidden:
-            effects.heads.append(self._questions.ask_alternate(question).request)
-            return effects.effects()
         messages = self.states.messages
-        item = None
-        if is_forbidden and question.is_unanswered_without:
-            # Nothing was learned: the queue keeps the message until somebody grants the permission.
-            effects.ignore("forbidden", question.event)
-            messages.abandon_all(token)
+        if found is None and question.alternate_key is not None and not is_forbidden:
+            effects.heads.append(self.questions.ask_alternate(question).request)
         else:
-            s3_object = self._questions.confirmed_object(
-                question, found, now.wall_ms, is_forbidden=is_forbidden
-            )
-            if isinstance(s3_object, str):
-                effects.ignore(s3_object, question.event)
+            item = None
+            if is_forbidden and question.is_unanswered_without:
+                # Nothing was learned: the queue keeps the message until somebody grants the permission.
+                effects.ignore("forbidden", question.event)
+                messages.abandon_all(token)
             else:
-                item = self._pending_after_event(s3_object, question.source, now, effects)
-        if item is None:
-            messages.finish(token, effects)
-        else:
+                s3_object = self.questions.confirmed_object(
+                    question, found, now.wall_ms, is_forbidden=is_forbidden
+                )
+                if isinstance(s3_object, str):
+                    effects.ignore(s3_object, question.event)
+                else:
+                    item = self._pending_after_event(s3_object, question.source, now, effects)
             messages.replace(token, item, effects)
+        for held in self.questions.release(question):
+            item = self._pending_after_event(held.object, held.source, now, effects)
+            messages.replace(held.token, item, effects)
         return effects.effects()
 
     def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
@@ -273,11 +274,7 @@ class Catalogue:
         states = self.states
         return (
             not (
-                states.table
-                or states.has_unfinished
-                or states.unwritten
-                or states.deferred
-                or self._questions
+                states.table or states.has_unfinished or states.unwritten or states.deferred or self.questions
             )
             and not self.is_taking_stock
         )
@@ -354,8 +351,8 @@ class Catalogue:
             if source is Source.RESTORE:
                 effects.ignore("restored", event)
                 return None
-        if event.etag is None or self._questions.is_needed(event, now.wall_ms):
-            question = self._questions.open(event, keys, now.wall_ms)
+        if event.etag is None or self.questions.is_needed(event, now.wall_ms):
+            question = self.questions.open(event, keys, now.wall_ms)
             effects.heads.append(question.request)
             return question.token
         s3_object = as_announced(event, ObjectId(event.bucket, event.key, event.etag), now.wall_ms)
@@ -363,11 +360,12 @@ class Catalogue:
 
     def _pending_after_event(
         self, s3_object: S3Object, source: Source, now: Instant, effects: EffectsBuilder
-    ) -> ObjectId | None:
-        """The announced object if it is pending now; None when its end is known."""
+    ) -> Owed | None:
+        """The announced object if it is pending now, or what it waits for; None when its end is known."""
         pending = self.states.table.find(s3_object.id)
         if pending is not None:
-            self._announced_again(pending, s3_object)
+            if announced_again(pending, s3_object, source):
+                self.states.table.wake(s3_object.id.place)
             return s3_object.id
         entry = self.states.ledger.get(s3_object.id)
         self.states.leaving.met(s3_object.id)
@@ -380,8 +378,14 @@ class Catalogue:
             effects.ignore(route.value, s3_object.id)
             return None
         if entry is not None:
-            s3_object = replace(s3_object, size=entry.size)
-        self._begin(s3_object, route, entry, now, effects, is_fresh=True)
+            s3_object = in_its_time(replace(s3_object, size=entry.size), entry, source)
+        # What is begun has its place among the versions; out of the table its entry could expire.
+        if entry is None or not is_begun(entry):
+            held = self.questions.hold(s3_object, source)
+            if held is not None:
+                return held
+        pending = self._begin(s3_object, route, entry, now, effects, is_fresh=True)
+        pending.is_replayed |= source is Source.RESTORE  # its upload is long ago
         return s3_object.id
 
     def _begin(
@@ -393,28 +397,11 @@ class Catalogue:
         effects: EffectsBuilder,
         *,
         is_fresh: bool,
-    ) -> None:
+    ) -> PendingObject:
         self._listings[s3_object.id.bucket].unread.read()
-        self.states.add_pending(
+        return self.states.add_pending(
             s3_object, route=route, entry=entry, is_fresh=is_fresh, now=now, effects=effects
         )
-
-    def _announced_again(self, pending: PendingObject, s3_object: S3Object) -> None:
-        known = pending.object
-        says_more = known.sequencer is None and (
-            s3_object.sequencer is not None or s3_object.last_modified_ms >= known.last_modified_ms
-        )
-        is_waiting = pending.phase is Phase.WAITING
-        is_promoted = not pending.is_fresh
-        if is_waiting and says_more:
-            pending.object = shown_again(known, s3_object)
-        elif is_newer(s3_object, known):
-            pending.newer = shown_again(known, s3_object)
-        for each in (pending, *pending.splits):
-            each.is_fresh = True
-        if is_waiting and (says_more or is_promoted):
-            # It goes to the front, and may go before another version that was the first one.
-            self.states.table.wake(known.id.place)
 
     def _pending_after_listing(
         self, s3_object: S3Object, entry: LedgerEntry | None, now: Instant, effects: EffectsBuilder
@@ -434,6 +421,7 @@ class Catalogue:
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
         else:
+            s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
             self._begin(s3_object, route, entry, now, effects, is_fresh=False)
 
     def _knows_keys(self, bucket: str) -> bool:

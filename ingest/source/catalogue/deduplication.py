@@ -1,14 +1,16 @@
 """Whether an object that is announced or listed is new, by its entry; events that only a HEAD confirms."""
 
-from dataclasses import dataclass, replace
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
+from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
 from ingest.source.catalogue.effects import HeadRequest
-from ingest.source.catalogue.pending import sequencer_rank
+from ingest.source.catalogue.pending import PendingObject, Phase, is_begun, sequencer_rank
 from ingest.source.notification import EventKind, ObjectEvent
 
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
@@ -86,6 +88,11 @@ def verdict_of(entry: LedgerEntry | None, s3_object: S3Object, source: Source, n
 MISSING: Final = "missing"
 OUTDATED: Final = "outdated"
 
+# The order of versions: by sequencer, then by time.
+_Order = tuple[str, int]
+# Bucket, key, and whether sequencers are told: what has none is ordered among its like alone.
+_Line = tuple[str, str, bool]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenHeadRequest:
@@ -100,6 +107,13 @@ class OpenHeadRequest:
     key: str
     alternate_key: str | None
     is_old: bool
+    order: _Order
+
+    @property
+    def lines(self) -> list[_Line]:
+        """Where its object may turn out to be a version."""
+        keys = (self.key,) if self.alternate_key is None else (self.key, self.alternate_key)
+        return [(self.event.bucket, key, self.event.sequencer is not None) for key in keys]
 
     @property
     def request(self) -> HeadRequest:
@@ -118,16 +132,43 @@ class OpenHeadRequest:
         return source_of(self.event)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldObject:
+    """A version that is known before an earlier one of its key: messages wait for `token`."""
+
+    token: str
+    object: S3Object
+    source: Source
+
+
+@dataclass(slots=True)
+class _Versions:
+    """HEADs that were asked about versions of a key, and versions that wait for their answers, in order."""
+
+    asked: list[tuple[_Order, str]] = field(default_factory=list)
+    waiting: list[tuple[_Order, int, HeldObject]] = field(default_factory=list)
+
+    def is_free(self, order: _Order) -> bool:
+        """Whether no HEAD about an earlier version is unanswered."""
+        return not self.asked or self.asked[0][0] >= order
+
+
 class HeadRequests:
-    """The HEADs that have not been answered. `retention_ms` is how long the ledger remembers at least."""
+    """The HEADs that have not been answered. `retention_ms` is how long the ledger remembers at least.
+
+    They are answered in any order, and versions of a key are read in theirs: a later one waits, by `hold`,
+    until `release` gives it. It waits for what is unanswered alone, not for others that wait.
+    """
 
     def __init__(self, *, retention_ms: int) -> None:
         self._retention_ms = retention_ms
         self._open: dict[str, OpenHeadRequest] = {}
         self._numbers = count(1)
+        self._versions: dict[_Line, _Versions] = {}
+        self._held: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._open)
+        return len(self._open) + len(self._held)
 
     def is_needed(self, event: ObjectEvent, now_ms: int) -> bool:
         """True when the event alone is not enough: no identity, no size, two keys, or too old."""
@@ -146,20 +187,54 @@ class HeadRequests:
             key=keys[0],
             alternate_key=keys[1] if len(keys) > 1 else None,
             is_old=self._is_old(event, now_ms),
+            order=_order_of(as_announced(event, ObjectId(event.bucket, keys[0], ""), now_ms)),
         )
-        self._open[question.token] = question
+        self._ask(question)
         return question
 
     def pop(self, token: str) -> OpenHeadRequest | None:
-        """The question with this token, which is closed by that."""
-        return self._open.pop(token, None)
+        """The question with this token, which is closed by that: `release` what waits for it."""
+        question = self._open.pop(token, None)
+        if question is not None:
+            for line in question.lines:
+                asked = self._versions[line].asked
+                del asked[bisect_left(asked, (question.order, token))]
+                self._forget_empty(line)
+        return question
 
     def ask_alternate(self, question: OpenHeadRequest) -> OpenHeadRequest:
         """The same question about the alternate key."""
         assert question.alternate_key is not None
         again = replace(question, key=question.alternate_key, alternate_key=None)
-        self._open[again.token] = again
+        self._ask(again)
         return again
+
+    def hold(self, s3_object: S3Object, source: Source) -> str | None:
+        """The token to wait for where a HEAD about an earlier version of the key is unanswered, else None."""
+        line = (*s3_object.id.place, s3_object.sequencer is not None)
+        versions, order = self._versions.get(line), _order_of(s3_object)
+        if versions is None or versions.is_free(order):
+            return None
+        number = next(self._numbers)
+        held = HeldObject(token=f"held-{number}", object=s3_object, source=source)
+        heappush(versions.waiting, (order, number, held))
+        self._held.add(held.token)
+        return held.token
+
+    def is_held(self, token: str) -> bool:
+        """Whether this is a token of `hold`."""
+        return token in self._held
+
+    def release(self, question: OpenHeadRequest) -> list[HeldObject]:
+        """What need not wait any more since this question was closed, the earliest version first."""
+        found = []
+        for line in question.lines:
+            versions = self._versions.get(line, _Versions())
+            while versions.waiting and versions.is_free(versions.waiting[0][0]):
+                found.append(heappop(versions.waiting)[2])
+                self._held.discard(found[-1].token)
+            self._forget_empty(line)
+        return found
 
     def confirmed_object(
         self, question: OpenHeadRequest, found: S3Object | None, now_ms: int, *, is_forbidden: bool
@@ -180,9 +255,23 @@ class HeadRequests:
         # The key is proven; its content was overwritten, or may not be read: reading it finds out which.
         return as_announced(event, ObjectId(event.bucket, question.key, event.etag), now_ms)
 
+    def _ask(self, question: OpenHeadRequest) -> None:
+        self._open[question.token] = question
+        for line in question.lines:
+            insort(self._versions.setdefault(line, _Versions()).asked, (question.order, question.token))
+
+    def _forget_empty(self, line: _Line) -> None:
+        versions = self._versions.get(line)
+        if versions is not None and not versions.asked and not versions.waiting:
+            del self._versions[line]
+
     def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
         """True when the ledger may have forgotten the object that this event announces."""
         return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
+
+
+def _order_of(s3_object: S3Object) -> _Order:
+    return sequencer_rank(s3_object.sequencer or ""), s3_object.last_modified_ms
 
 
 def source_of(event: ObjectEvent) -> Source:
@@ -199,6 +288,42 @@ def as_announced(event: ObjectEvent, object_id: ObjectId, now_ms: int) -> S3Obje
         version_id=event.version_id,
         sequencer=event.sequencer,
     )
+
+
+def in_its_time(s3_object: S3Object, entry: LedgerEntry, source: Source | None = None) -> S3Object:
+    """The object with the ledger's time where records may have it, or where `source` tells a restore's.
+
+    Else `record.timestamp=object` would give records of one object two times, or one years after its upload.
+    """
+    is_kept = source is Source.RESTORE or is_begun(entry)
+    if not is_kept or not entry.last_modified_ms:  # offsets that were set may tell none
+        return s3_object
+    return replace(s3_object, last_modified_ms=entry.last_modified_ms)
+
+
+def announced_again(pending: PendingObject, s3_object: S3Object, source: Source) -> bool:
+    """Note what an event tells of an object that is pending; True when its key's versions are to be queued.
+
+    It goes to the front, and may go before another version that was the first one.
+    """
+    known = pending.object
+    shown = shown_again(known, s3_object)
+    is_restore = source is Source.RESTORE
+    pending.is_replayed |= is_restore
+    if is_restore or (pending.entry is not None and is_begun(pending.entry)):
+        shown = replace(shown, last_modified_ms=known.last_modified_ms)  # as `in_its_time`
+    says_more = known.sequencer is None and (
+        s3_object.sequencer is not None or s3_object.last_modified_ms >= known.last_modified_ms
+    )
+    is_waiting = pending.phase is Phase.WAITING
+    is_promoted = not pending.is_fresh
+    if is_waiting and says_more:
+        pending.object = shown
+    elif is_newer(s3_object, known):
+        pending.newer = shown
+    for each in (pending, *pending.splits):
+        each.is_fresh = True
+    return is_waiting and (says_more or is_promoted)
 
 
 def shown_again(known: S3Object, s3_object: S3Object) -> S3Object:

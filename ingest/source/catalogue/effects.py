@@ -44,7 +44,7 @@ class FinishedObject:
 
     `since_ms` is when it had become known here, in `steady_ms`; `seen_ms` the time of its event,
     or LastModified from a listing: then no event of it was received (`is_announced`). `is_replayed`: it was
-    read because a command asked for it, however old it is.
+    read because a command asked for it, or was restored, however old it is.
     """
 
     id: ObjectId
@@ -181,7 +181,8 @@ class EffectsBuilder:
         )
 
 
-# What a delivery waits for: an object's end, or the answer to a HEAD (its token).
+# What a delivery waits for: an object's end, or (by a token) the answer to a HEAD, about it or about an
+# earlier version.
 Owed = ObjectId | str
 
 
@@ -244,8 +245,11 @@ class MessageTracker:
             self._owed[message_id].discard(item)
             self._settle_if_free(message_id, effects)
 
-    def replace(self, item: Owed, successor: Owed, effects: EffectsBuilder) -> None:
-        """A HEAD has answered: its deliveries wait for the object now."""
+    def replace(self, item: Owed, successor: Owed | None, effects: EffectsBuilder) -> None:
+        """A HEAD has answered: its deliveries wait for the object now, or (None) for nothing more."""
+        if successor is None:
+            self.finish(item, effects)
+            return
         for message_id in self._waiting.pop(item, ()):
             self._owed[message_id].discard(item)
             self.hold(message_id, {successor}, effects)

@@ -14,6 +14,7 @@ from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, LedgerKe
 from headrace.model.objects import ObjectId, OwedAction, Route, S3Object
 from headrace.options.choices import RestoreSidecars, RestoreTombstones
 from headrace.options.settings import JoiningSettings
+from ingest.source.catalogue.deduplication import in_its_time
 from ingest.source.catalogue.effects import (
     Effects,
     EffectsBuilder,
@@ -308,7 +309,7 @@ class ObjectStates:
             newer = relisted  # of archived objects a listing says nothing that a read did not
         if newer is None:
             return False
-        pending.object = newer
+        pending.object = in_its_time(newer, entry)
         return True
 
     def on_written(self, writes: tuple[LedgerWrite, ...], now: Instant) -> Effects:

@@ -86,7 +86,13 @@ class Planner:
         self._plans: dict[int, _Plan] = {}
         self._said_at = 0
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
-        self._waiting = Waiting(self._states, self._holds, self._queue.goes_before, listing.waits)
+        self._waiting = Waiting(
+            self._states,
+            self._holds,
+            self._queue.goes_before,
+            is_unlisted=listing.waits,
+            is_held=catalogue.questions.is_held,
+        )
         self._failing = RetryPolicy(self._states, limits, backoff)
 
     # Work out

@@ -276,7 +276,8 @@ _PARKED_FOR_LISTING: Final = 0.1
 class Waiting:
     """Finds them; of the planner, on its thread.
 
-    `goes_before` gives what holds an object's place back, `is_unlisted` whether that waits for a listing.
+    `goes_before` gives what holds an object's place back, `is_unlisted` whether that waits for a listing,
+    `is_held`, whether this is the token of a version that waits for the HEAD of an earlier one.
     """
 
     def __init__(
@@ -285,11 +286,13 @@ class Waiting:
         holds: Holds,
         goes_before: Callable[[PendingObject], PendingObject | None],
         is_unlisted: Callable[[PendingObject], bool],
+        is_held: Callable[[str], bool],
     ) -> None:
         self._states = states
         self._holds = holds
         self._goes_before = goes_before
         self._is_unlisted = is_unlisted
+        self._is_held = is_held
 
     def park(self, now: Instant) -> tuple[str, ...]:
         """Messages that need not be counted among those that are worked on; each is given once.
@@ -315,7 +318,9 @@ class Waiting:
         return first is not None and self._is_unlisted(first)
 
     def _waits(self, item: Owed, now: Instant) -> bool:
-        pending = self._states.table.find(item) if isinstance(item, ObjectId) else None
+        if not isinstance(item, ObjectId):
+            return self._is_held(item)
+        pending = self._states.table.find(item)
         if pending is None:
             return False
         if _waits_for_others(pending, now) or self._is_denied(pending, now):

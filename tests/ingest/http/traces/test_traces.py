@@ -1,6 +1,7 @@
 """One trace an object, of the times that the driver knows."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
 from headrace.model.objects import ObjectId, Route, S3Object
@@ -112,6 +113,17 @@ def test_an_object_of_last_year_begins_when_it_was_listed() -> None:
     def act(statistics: Statistics, clock: MovedClock) -> None:
         clock.now = 1_002
         statistics.ended([_ended(DONE, is_announced=False)], at(1_002_000))
+
+    (trace,) = _source(act)
+    assert _spans(trace) == [("ingest", 1_000, 1_002), ("wait", 1_000, 1_002)]
+
+
+def test_what_was_restored_begins_with_its_event() -> None:
+    """Its upload is no part of its way."""
+
+    def act(statistics: Statistics, clock: MovedClock) -> None:
+        clock.now = 1_002
+        statistics.ended([replace(_ended(DONE), is_replayed=True)], at(1_002_000))
 
     (trace,) = _source(act)
     assert _spans(trace) == [("ingest", 1_000, 1_002), ("wait", 1_000, 1_002)]

@@ -221,9 +221,9 @@ class World:
         }
         self.carry_out(self.catalogue.on_message(delivery_id, events, self.now))
 
-    def answer_head(self) -> None:
-        """S3 answers the oldest HEAD."""
-        request = self.heads.pop(0)
+    def answer_head(self, pick: int = 0) -> None:
+        """S3 answers a HEAD, whichever was asked first."""
+        request = self.heads.pop(pick % len(self.heads))
         found = self.current.get(request.key)
         if request.version_id is not None:
             found = self.versions.get((request.key, request.version_id))

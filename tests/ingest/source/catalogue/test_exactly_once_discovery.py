@@ -105,11 +105,11 @@ class Discovery(RuleBasedStateMachine):
                 break
 
     @precondition(lambda self: self.world.heads)
-    @rule()
-    def answer_head(self) -> None:
-        """S3 answers the next HEAD."""
+    @rule(pick=PICK)
+    def answer_head(self, pick: int) -> None:
+        """S3 answers a HEAD."""
         if self.world.heads:
-            self.world.answer_head()
+            self.world.answer_head(pick)
 
     @precondition(lambda self: self.world.owed)
     @rule(most=st.integers(0, 5))
@@ -248,7 +248,7 @@ def walk(seed: int, steps: int) -> World:
         (0.5, lambda: machine.join_messages(pick(), pick())),
         (1, lambda: machine.delete(luck.choice(KEYS))),
         (2, lambda: machine.list_pages(luck.randint(1, 3), flip(), luck.randint(0, 4))),
-        (2, machine.answer_head),
+        (2, lambda: machine.answer_head(pick())),
         (5, lambda: machine.write(luck.randint(0, 5))),
         (
             12,
