@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.options.describe import unresolved
-from headrace.process.threads import ThreadFailures, collecting_own, start_thread
+from headrace.process.threads import ThreadFailures, collecting_own, start_thread, want_of_system
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port
@@ -22,6 +22,8 @@ from ingest.service.composition import Connector, RunOptions
 from ingest.service.leadership_phase import TAKING_UP
 from ingest.service.patient_start import Stopped
 from ingest.service.stop import Stop
+
+_log = structlog.get_logger(__name__)
 
 _LEDGER_SECONDS: Final = 30.0
 # How long it waits to be tried again where what ended it is outside: a broker or a bucket that is away.
@@ -42,7 +44,7 @@ class _Run:
 
 
 class HostedConnector:
-    """A connector that this worker runs. `start` once; every method may be called from any thread."""
+    """A connector that this worker runs. One thread starts it; every other method any thread may call."""
 
     def __init__(self, record: ConnectorRecord, load: LoadSettings, spark: SharedSpark) -> None:
         self.record = record
@@ -53,14 +55,27 @@ class HostedConnector:
         self._run: _Run | None = None
         self._failure: str | None = None
         self._thread: threading.Thread | None = None
+        self._pause, self._start_at = 0.0, 0.0
         self.is_outdated = False
         """What its references lead to has changed: `HostedConnectors.reconcile` gives it another life."""
 
     def start(self) -> None:
-        """Begin to run; returns at once."""
+        """Begin to run, unless it does; returns at once.
+
+        Without a thread left it has failed, and another call tries it again once its pause is over.
+        """
+        if self._thread is not None or not (self._revive.is_set() or time.monotonic() >= self._start_at):
+            return
+        self._revive.clear()
         # Its threads inherit this context: their lines carry the connector's name.
         with structlog.contextvars.bound_contextvars(connector=self.record.name):
-            self._thread = start_thread(self._live, name=f"connector-{self.record.name}")
+            try:
+                self._thread = start_thread(self._live, name=f"connector-{self.record.name}")
+            except (RuntimeError, MemoryError) as error:
+                self._fail(_unexpected(error))
+                self._pause = pause_after(self._pause, 0.0)
+                self._start_at = time.monotonic() + self._pause
+                _log.error("connector_failed", error=self._failure)  # the sentence says it
 
     def stop(self, *, at_once: bool = False) -> None:
         """Ask it to commit what it has and end; `at_once` asks again, and nothing is waited for."""
@@ -120,8 +135,8 @@ class HostedConnector:
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
             except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
-                self._fail(f"It ended with an unexpected error: {error!r}")
-                failed_for_good = True
+                self._fail(_unexpected(error))
+                failed_for_good = want_of_system(error) is None
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
                 break
@@ -169,6 +184,12 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def _unexpected(error: Exception) -> str:
+    """The sentence of an end that is none of ours."""
+    want = want_of_system(error)
+    return f"It ended with an unexpected error: {error!r}" if want is None else f"It cannot run: {want}"
 
 
 def pause_after(pause: float, lived: float) -> float:
@@ -321,83 +342,3 @@ class HostedOffsets:
 def unassigned() -> ConnectorCondition:
     """A connector that has no leader yet."""
     return ConnectorCondition(target=TargetState.RUNNING, problems=(), slots=(), state="UNASSIGNED")
-
-
-# -- The connectors that this worker runs: started, stopped and started again as they come, change and go ----
-
-_log = structlog.get_logger(__name__)
-
-# A clean stop of a connector takes 20 s at most, and some for its clients.
-_STOP_SECONDS: Final = 25.0
-_LOOK_SECONDS: Final = 0.1
-# What an end at once takes: transactions are left to be fenced.
-_AT_ONCE_SECONDS: Final = 1.0
-
-
-class HostedConnectors:
-    """`reconcile` and `close` are called by one thread; the rest by any."""
-
-    def __init__(self, new: Callable[[ConnectorRecord], HostedConnector]) -> None:
-        self._new = new
-        self._running: dict[str, HostedConnector] = {}
-        self._stopping: dict[str, HostedConnector] = {}
-
-    def find(self, name: str) -> HostedConnector | None:
-        """The connector, while it runs here."""
-        return self._running.get(name)
-
-    def reading(self, name: str) -> list[str]:
-        """The keys of what the connector reads now; none of one that has failed.
-
-        NotLeading until it leads: an earlier life of it, here or on another worker, may still read.
-        """
-        hosted = self._running.get(name)
-        if hosted is None:
-            raise NotLeading(
-                "Cannot complete request momentarily: an earlier life of the connector may still run",
-                passes=True,
-            )
-        if hosted.failure is not None:
-            return []
-        HostedPort(hosted, None).require_leading()
-        connector = hosted.connector
-        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
-
-    def all(self) -> dict[str, HostedConnector]:
-        """All that run here, by name."""
-        return dict(sorted(self._running.copy().items()))
-
-    def reconcile(self, wanted: Mapping[str, ConnectorRecord]) -> None:
-        """Stop what is not wanted any more, has changed or is outdated, and start what is; does not block.
-
-        One that has changed starts when the last of its earlier life has ended.
-        """
-        for name, hosted in list(self._running.items()):
-            record = wanted.get(name)
-            if record is None or hosted.is_outdated or runs_as(record) != runs_as(hosted.record):
-                _log.info("connector_released", connector=name, changed=record is not None)
-                hosted.stop()
-                self._stopping[name] = self._running.pop(name)
-        for name, hosted in list(self._stopping.items()):
-            if hosted.join(0.0):
-                del self._stopping[name]
-        for name, record in wanted.items():
-            if name not in self._running and name not in self._stopping:
-                self._running[name] = self._new(record)
-                self._running[name].start()
-
-    def close(self, is_urgent: Callable[[], bool]) -> None:
-        """Stop all together and wait for it; what is not over in time, or urgent, is given up."""
-        self.reconcile({})
-        deadline = time.monotonic() + _STOP_SECONDS
-        for hosted in self._stopping.values():
-            while not hosted.join(_LOOK_SECONDS):
-                if is_urgent() or time.monotonic() > deadline:
-                    hosted.stop(at_once=True)
-                    hosted.join(_AT_ONCE_SECONDS)
-                    break
-
-
-def runs_as(record: ConnectorRecord) -> tuple[object, ...]:
-    """What makes it another connector when it changes: deleted and created again it is one."""
-    return record.config, record.problem, record.created_ms

@@ -21,12 +21,11 @@ from headrace.process.own_version import own_version
 from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
 from ingest.connect.hosted_connector import (
     HostedConnector,
-    HostedConnectors,
     HostedOffsets,
     HostedPort,
-    runs_as,
     unassigned,
 )
+from ingest.connect.hosted_connectors import HostedConnectors, runs_as
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
