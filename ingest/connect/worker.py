@@ -221,14 +221,15 @@ class Worker:
             self._look()
             if self._topic.is_leading:
                 self._spread()
-            else:
-                self._leads_since = None
         except HeadraceError as error:
             # What runs goes on: each connector has a leadership of its own.
             self._problem = error
             self._retries.failed("turn", error)
             self._unplaced.look(None, self._records)
             return
+        finally:
+            if not self._topic.is_leading:
+                self._leads_since = None
         self._problem = None
         self._retries.over("turn")
         workers = self._workers
