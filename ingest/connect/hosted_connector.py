@@ -3,7 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -153,8 +154,7 @@ class HostedConnector:
         run = self._run
         if run is not None:
             run.connector.show_failure()
-            sentence = unresolved(sentence, run.settings)
-        self._failure = sentence
+        self._failure = as_written(sentence, self.settings)
 
     def _live_once(self) -> None:
         """Run until it is asked to end, or cannot continue."""
@@ -208,6 +208,23 @@ def _creation(record: ConnectorRecord) -> Creation | None:
     return Creation(id=record.created_ms, state=TargetState(record.initial_state.lower()))
 
 
+def as_written(sentence: str, settings: Settings | None) -> str:
+    """A sentence about a connector without what its references lead to; None: nothing of it was read yet."""
+    return sentence if settings is None else unresolved(sentence, settings)
+
+
+@contextmanager
+def _errors_as_written(hosted: HostedConnector) -> Iterator[None]:
+    """Have errors that a client is answered say of the connector what its configuration says."""
+    try:
+        yield
+    except HeadraceError as error:
+        # One of several problems is of a configuration that was read, and says so itself.
+        if error.args == (str(error),):
+            error.args = (as_written(str(error), hosted.settings),)
+        raise
+
+
 class HostedPort:
     """`ingest.http.rest.port.ConnectorPort` of a connector that this worker runs, whatever it is at."""
 
@@ -217,7 +234,8 @@ class HostedPort:
 
     def require_leading(self) -> None:
         """See `ConnectorPort.require_leading`."""
-        self._led().require_leading()
+        with _errors_as_written(self._hosted):
+            self._led().require_leading()
 
     def condition(self) -> ConnectorCondition:
         """FAILED with its sentence, UNASSIGNED until it leads, then as it says itself."""
@@ -225,7 +243,8 @@ class HostedPort:
         if known is not None:
             return known
         try:
-            return self._port().condition()
+            with _errors_as_written(self._hosted):
+                return self._shown(self._port().condition())
         except NotLeading:
             return unassigned()
 
@@ -235,13 +254,15 @@ class HostedPort:
         if known is not None:
             return lambda _seconds: known
         try:
-            asked = self._port().ask_condition()
+            with _errors_as_written(self._hosted):
+                asked = self._port().ask_condition()
         except NotLeading:
             return lambda _seconds: unassigned()
 
         def answer(seconds: float) -> ConnectorCondition:
             try:
-                return asked(seconds)
+                with _errors_as_written(self._hosted):
+                    return self._shown(asked(seconds))
             except NotLeading:
                 return unassigned()
 
@@ -249,15 +270,18 @@ class HostedPort:
 
     def steer(self, target: TargetState) -> None:
         """See `ConnectorPort.steer`."""
-        self._led().steer(target)
+        with _errors_as_written(self._hosted):
+            self._led().steer(target)
 
     def restart(self, slots: Collection[int]) -> None:
         """See `ConnectorPort.restart`."""
-        self._led().restart(slots)
+        with _errors_as_written(self._hosted):
+            self._led().restart(slots)
 
     def restart_task(self, slot: int) -> None:
         """See `ConnectorPort.restart_task`."""
-        self._led().restart_task(slot)
+        with _errors_as_written(self._hosted):
+            self._led().restart_task(slot)
 
     def revive(self) -> bool:
         """See `ConnectorPort.revive`."""
@@ -265,11 +289,17 @@ class HostedPort:
 
     def topics(self) -> Sequence[str]:
         """See `ConnectorPort.topics`."""
-        return self._port().topics()
+        with _errors_as_written(self._hosted):
+            return self._port().topics()
 
     def reset_topics(self) -> None:
         """See `ConnectorPort.reset_topics`."""
-        self._led().reset_topics()
+        with _errors_as_written(self._hosted):
+            self._led().reset_topics()
+
+    def _shown(self, condition: ConnectorCondition) -> ConnectorCondition:
+        settings = self._hosted.settings
+        return replace(condition, problems=tuple(as_written(one, settings) for one in condition.problems))
 
     def _known(self) -> ConnectorCondition | None:
         """How it is, where it need not be asked."""
@@ -288,7 +318,8 @@ class HostedPort:
         if connector is None or not self._stands_by():
             return None
         problems = connector.snapshot_holder.snapshot.problems
-        return problems.get("lead") or problems.get(TAKING_UP)
+        why = problems.get("lead") or problems.get(TAKING_UP)
+        return None if why is None else as_written(why, self._hosted.settings)
 
     def _led(self) -> ConnectorPort:
         """The connector, for what only who leads it can do."""
@@ -320,15 +351,18 @@ class HostedOffsets:
 
     def items(self) -> Iterator[dict[str, Any]]:
         """See `OffsetsPort.items`."""
-        return self._offsets().items()
+        with _errors_as_written(self._hosted):
+            return self._offsets().items()
 
     def alter(self, items: list[Any]) -> None:
         """See `OffsetsPort.alter`."""
-        self._offsets().alter(items)
+        with _errors_as_written(self._hosted):
+            self._offsets().alter(items)
 
     def reset(self) -> None:
         """See `OffsetsPort.reset`."""
-        self._offsets().reset()
+        with _errors_as_written(self._hosted):
+            self._offsets().reset()
 
     def _offsets(self) -> OffsetsPort:
         connector, settings, failure = self._hosted.connector, self._hosted.settings, self._hosted.failure

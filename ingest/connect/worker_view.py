@@ -23,6 +23,7 @@ from ingest.connect.hosted_connector import (
     HostedConnector,
     HostedOffsets,
     HostedPort,
+    as_written,
     unassigned,
 )
 from ingest.connect.hosted_connectors import HostedConnectors, runs_as
@@ -313,6 +314,12 @@ def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
     """One connector's `/status`; of one that has failed, with its sentence."""
     connector, failure = hosted.connector, hosted.failure
     snapshot = _not_begun(hosted.record) if connector is None else connector.snapshot_holder.snapshot
+    settings, last_error = hosted.settings, snapshot.last_error
+    snapshot = replace(
+        snapshot,
+        problems={what: as_written(one, settings) for what, one in snapshot.problems.items()},
+        last_error=None if last_error is None else as_written(last_error, settings),
+    )
     if failure is not None:
         problems = {**snapshot.problems, "connector": failure}
         snapshot = replace(snapshot.without_leadership(), role="failed", problems=problems)
