@@ -22,6 +22,7 @@ from ingest.http.rest.server import offsets_port
 from ingest.service.composition import Connector, RunOptions
 from ingest.service.leadership_phase import TAKING_UP
 from ingest.service.patient_start import Stopped
+from ingest.service.startup import STARTING
 from ingest.service.stop import Stop
 
 _log = structlog.get_logger(__name__)
@@ -55,6 +56,7 @@ class HostedConnector:
         self._revive = threading.Event()
         self._run: _Run | None = None
         self._failure: str | None = None
+        self._failure_before: str | None = None
         self._thread: threading.Thread | None = None
         self._pause, self._start_at = 0.0, 0.0
         self.is_outdated = False
@@ -95,21 +97,42 @@ class HostedConnector:
     def revive(self) -> bool:
         """Start it again, if it has failed, or if its references lead to something else by now.
 
+        False where it runs on as it is.
+
         HeadraceError where they cannot be read any more: what runs stays.
         """
         if self._failure is not None:
             self._revive.set()
             return True
         settings = self.settings
-        if settings is None or _led_to(self._load(self.record)) == _led_to(settings):
+        if settings is None:
             return False
-        self.is_outdated = True
-        return True
+        if _led_to(self._load(self.record)) != _led_to(settings):
+            self.is_outdated = True
+            return True
+        # A start that waits is tried again all the time.
+        is_waiting, self._failure_before = self.shown_failure is not None, None
+        return is_waiting
 
     @property
     def failure(self) -> str | None:
         """The sentence that it failed with; None while it runs."""
         return self._failure
+
+    @property
+    def shown_failure(self) -> str | None:
+        """The same, or what keeps a new life from beginning; None once that leads or stands by.
+
+        While brokers are away almost all of its time goes into starts: it has not recovered in each of them.
+        """
+        failure, run = self._failure, self._run
+        if failure is not None or run is None:
+            return failure
+        snapshot = run.connector.snapshot_holder.snapshot
+        if snapshot.role != "starting":
+            return None
+        waits = snapshot.problems.get(STARTING)
+        return self._failure_before if waits is None else as_written(waits, run.settings)
 
     @property
     def connector(self) -> Connector | None:
@@ -126,11 +149,11 @@ class HostedConnector:
     # -- its thread ------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        pause = 0.0
+        pause, is_asked_for = 0.0, False
         while not self._stop.asked.is_set():
             failed_for_good, began = False, time.monotonic()
             try:
-                self._live_once()
+                self._live_once(is_asked_for=is_asked_for)
             except HeadraceError as error:
                 self._fail(str(error))
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
@@ -143,7 +166,8 @@ class HostedConnector:
                 break
             pause = pause_after(pause, time.monotonic() - began)
             self._revive.wait(None if failed_for_good else pause)
-            pause = 0.0 if self._revive.is_set() else pause
+            is_asked_for = self._revive.is_set()
+            pause = 0.0 if is_asked_for else pause
             self._revive.clear()
         run, self._run = self._run, None
         if run is not None:
@@ -156,7 +180,7 @@ class HostedConnector:
             run.connector.show_failure()
         self._failure = as_written(sentence, self.settings)
 
-    def _live_once(self) -> None:
+    def _live_once(self, *, is_asked_for: bool) -> None:
         """Run until it is asked to end, or cannot continue."""
         settings = self._load(self.record)
         failures = ThreadFailures()
@@ -171,6 +195,8 @@ class HostedConnector:
             failures=failures,
             open_ledger=lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS),
         )
+        # Who asks for another life wants to know how that one is.
+        self._failure_before = None if is_asked_for else self._failure
         self._run, self._failure = _Run(connector=connector, settings=settings), None
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
@@ -303,7 +329,7 @@ class HostedPort:
 
     def _known(self) -> ConnectorCondition | None:
         """How it is, where it need not be asked."""
-        failure = self._hosted.failure or self._why_not_led()
+        failure = self._hosted.shown_failure or self._why_not_led()
         if failure is not None:
             return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
         return unassigned() if self._stands_by() else None

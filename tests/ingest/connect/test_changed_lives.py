@@ -60,6 +60,7 @@ class _Life:
         self.record = record
         self.settings: Settings = _load(record)
         self.failure: str | None = None
+        self.shown_failure: str | None = None
         self.is_over = True
         self.is_outdated = False
         self.snapshot = SimpleNamespace(reading=[], role="leader", problems=dict[str, str]())

@@ -162,6 +162,7 @@ def _life(error: HeadraceError, **shown: Any) -> Any:
     return SimpleNamespace(
         settings=Loading(worker_settings(), load_text)(ConnectorRecord(name="c", config=_LED_TO, at_ms=0)),
         failure=None,
+        shown_failure=None,
         connector=SimpleNamespace(port=_Running(error), snapshot_holder=SimpleNamespace(snapshot=snapshot)),
     )
 
