@@ -12,8 +12,11 @@ import pytest
 from headrace.model.connector_records import ConnectorRecord
 from headrace.options import Settings
 from headrace.vendors.load import load
+from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.hosted_connector import HostedConnector, HostedPort
 from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.service.stop import Stop
+from tests.ingest.connect.test_worker_changes import worker_settings
 from tests.support.until import until_sync
 
 _CONFIG = {
@@ -145,3 +148,17 @@ def test_a_start_without_a_thread_left_waits_for_one(limit: _Limit, worker: _Wor
     worker.turn("c1")
     until_sync(lambda: limit.refused > 1, what="that it is tried again")
     assert worker.loads == ["c1"]
+
+
+def test_a_worker_that_cannot_join_its_group_for_now_tries_it_again(limit: _Limit) -> None:
+    """As one does that has lost its lead when the limit is reached: its connectors run on."""
+    stop = Stop()
+    topic = ConfigurationTopic(worker_settings(), stop)
+    limit.full = ("member-",)
+    joining = threading.Thread(target=topic._run, daemon=True)
+    joining.start()
+    until_sync(lambda: limit.refused > 1, seconds=30, what="that it is tried again")
+    assert topic.problem == f"{_LIMIT}."
+    stop.ask("the test")
+    joining.join(30)
+    assert not joining.is_alive()
