@@ -213,7 +213,7 @@ class HostedConnector:
 
 
 def _unexpected(error: Exception) -> str:
-    """The sentence of an end that is none of ours."""
+    """The sentence of an end by another error than ours."""
     want = want_of_system(error)
     return f"It ended with an unexpected error: {error!r}" if want is None else f"It cannot run: {want}"
 

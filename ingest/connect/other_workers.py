@@ -109,7 +109,7 @@ class Liveness:
     def expect(self, before: WorkersRecord | None) -> None:
         """Wait for the workers of before as if they had just been heard of; shortly for who led.
 
-        Who leads again has heard of nobody meanwhile: what it knew of them is no reason to wait less.
+        Who leads again has received no heartbeat meanwhile: what it knew of them is no reason to wait less.
         """
         if before is None:
             return

@@ -132,7 +132,7 @@ DIFFERENCES: Final = (
         reason="its target state is in its own ledger, which who leads it writes",
     ),
     Difference(
-        what="`GET .../topics` of a connector that has failed, or that nobody leads yet",
+        what="`GET .../topics` of a connector that has failed, or that no worker leads yet",
         connect="its list, which may be empty",
         here="409 until it runs",
         reason="the list is made of its own ledger, which a worker reads while it runs",
