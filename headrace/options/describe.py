@@ -72,7 +72,9 @@ def shown_values(
 def unresolved(sentence: str, settings: Settings) -> str:
     """Return a sentence about the connector with what its references led to as it was written."""
     pairs = ((raw.reveal(), text.reveal()) for _, raw, text in settings.written)
-    return with_references(sentence, chain.from_iterable(led_to(raw, text) for raw, text in pairs))
+    return with_references(
+        sentence, chain.from_iterable(led_to(*pair) for pair in pairs if pair[0] != pair[1])
+    )
 
 
 def written_options(settings: Settings) -> dict[str, str]:

@@ -54,6 +54,15 @@ class ThreadFailures(Waking):
             raise self.first
 
 
+def want_of_system(error: BaseException) -> str | None:
+    """What the system has none left of, in a sentence; None for an error that no wait mends."""
+    if isinstance(error, MemoryError):
+        return "the process has no memory left"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "the process may start no more threads: raise TasksMax= or the limit of pids"
+    return None
+
+
 _collectors: list[ThreadFailures] = []
 _own: ContextVar[ThreadFailures | None] = ContextVar("own_failures", default=None)
 

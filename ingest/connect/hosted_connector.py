@@ -2,8 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -14,14 +15,17 @@ from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.options.describe import unresolved
-from headrace.process.threads import ThreadFailures, collecting_own, start_thread
+from headrace.process.threads import ThreadFailures, collecting_own, start_thread, want_of_system
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port
 from ingest.service.composition import Connector, RunOptions
 from ingest.service.leadership_phase import TAKING_UP
 from ingest.service.patient_start import Stopped
+from ingest.service.startup import STARTING
 from ingest.service.stop import Stop
+
+_log = structlog.get_logger(__name__)
 
 _LEDGER_SECONDS: Final = 30.0
 # How long it waits to be tried again where what ended it is outside: a broker or a bucket that is away.
@@ -42,7 +46,7 @@ class _Run:
 
 
 class HostedConnector:
-    """A connector that this worker runs. `start` once; every method may be called from any thread."""
+    """A connector that this worker runs. One thread starts it; every other method any thread may call."""
 
     def __init__(self, record: ConnectorRecord, load: LoadSettings, spark: SharedSpark) -> None:
         self.record = record
@@ -52,15 +56,29 @@ class HostedConnector:
         self._revive = threading.Event()
         self._run: _Run | None = None
         self._failure: str | None = None
+        self._failure_before: str | None = None
         self._thread: threading.Thread | None = None
+        self._pause, self._start_at = 0.0, 0.0
         self.is_outdated = False
         """What its references lead to has changed: `HostedConnectors.reconcile` gives it another life."""
 
     def start(self) -> None:
-        """Begin to run; returns at once."""
+        """Begin to run, unless it does; returns at once.
+
+        Without a thread left it has failed, and another call tries it again once its pause is over.
+        """
+        if self._thread is not None or not (self._revive.is_set() or time.monotonic() >= self._start_at):
+            return
+        self._revive.clear()
         # Its threads inherit this context: their lines carry the connector's name.
         with structlog.contextvars.bound_contextvars(connector=self.record.name):
-            self._thread = start_thread(self._live, name=f"connector-{self.record.name}")
+            try:
+                self._thread = start_thread(self._live, name=f"connector-{self.record.name}")
+            except (RuntimeError, MemoryError) as error:
+                self._fail(_unexpected(error))
+                self._pause = pause_after(self._pause, 0.0)
+                self._start_at = time.monotonic() + self._pause
+                _log.error("connector_failed", error=self._failure)  # the sentence says it
 
     def stop(self, *, at_once: bool = False) -> None:
         """Ask it to commit what it has and end; `at_once` asks again, and nothing is waited for."""
@@ -79,21 +97,42 @@ class HostedConnector:
     def revive(self) -> bool:
         """Start it again, if it has failed, or if its references lead to something else by now.
 
+        False where it runs on as it is.
+
         HeadraceError where they cannot be read any more: what runs stays.
         """
         if self._failure is not None:
             self._revive.set()
             return True
         settings = self.settings
-        if settings is None or _led_to(self._load(self.record)) == _led_to(settings):
+        if settings is None:
             return False
-        self.is_outdated = True
-        return True
+        if _led_to(self._load(self.record)) != _led_to(settings):
+            self.is_outdated = True
+            return True
+        # A start that waits is tried again all the time.
+        is_waiting, self._failure_before = self.shown_failure is not None, None
+        return is_waiting
 
     @property
     def failure(self) -> str | None:
         """The sentence that it failed with; None while it runs."""
         return self._failure
+
+    @property
+    def shown_failure(self) -> str | None:
+        """The same, or what keeps a new life from beginning; None once that leads or stands by.
+
+        While brokers are away almost all of its time goes into starts: it has not recovered in each of them.
+        """
+        failure, run = self._failure, self._run
+        if failure is not None or run is None:
+            return failure
+        snapshot = run.connector.snapshot_holder.snapshot
+        if snapshot.role != "starting":
+            return None
+        waits = snapshot.problems.get(STARTING)
+        return self._failure_before if waits is None else as_written(waits, run.settings)
 
     @property
     def connector(self) -> Connector | None:
@@ -110,24 +149,25 @@ class HostedConnector:
     # -- its thread ------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
-        pause = 0.0
+        pause, is_asked_for = 0.0, False
         while not self._stop.asked.is_set():
             failed_for_good, began = False, time.monotonic()
             try:
-                self._live_once()
+                self._live_once(is_asked_for=is_asked_for)
             except HeadraceError as error:
                 self._fail(str(error))
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
             except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
-                self._fail(f"It ended with an unexpected error: {error!r}")
-                failed_for_good = True
+                self._fail(_unexpected(error))
+                failed_for_good = want_of_system(error) is None
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
                 break
             pause = pause_after(pause, time.monotonic() - began)
             self._revive.wait(None if failed_for_good else pause)
-            pause = 0.0 if self._revive.is_set() else pause
+            is_asked_for = self._revive.is_set()
+            pause = 0.0 if is_asked_for else pause
             self._revive.clear()
         run, self._run = self._run, None
         if run is not None:
@@ -138,10 +178,9 @@ class HostedConnector:
         run = self._run
         if run is not None:
             run.connector.show_failure()
-            sentence = unresolved(sentence, run.settings)
-        self._failure = sentence
+        self._failure = as_written(sentence, self.settings)
 
-    def _live_once(self) -> None:
+    def _live_once(self, *, is_asked_for: bool) -> None:
         """Run until it is asked to end, or cannot continue."""
         settings = self._load(self.record)
         failures = ThreadFailures()
@@ -156,6 +195,8 @@ class HostedConnector:
             failures=failures,
             open_ledger=lambda: open_ledger_reader(settings, timeout=_LEDGER_SECONDS),
         )
+        # Who asks for another life wants to know how that one is.
+        self._failure_before = None if is_asked_for else self._failure
         self._run, self._failure = _Run(connector=connector, settings=settings), None
         for warning in settings.warnings:
             _log.warning("configuration_warned", warning=warning)
@@ -169,6 +210,12 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def _unexpected(error: Exception) -> str:
+    """The sentence of an end by another error than ours."""
+    want = want_of_system(error)
+    return f"It ended with an unexpected error: {error!r}" if want is None else f"It cannot run: {want}"
 
 
 def pause_after(pause: float, lived: float) -> float:
@@ -187,6 +234,23 @@ def _creation(record: ConnectorRecord) -> Creation | None:
     return Creation(id=record.created_ms, state=TargetState(record.initial_state.lower()))
 
 
+def as_written(sentence: str, settings: Settings | None) -> str:
+    """A sentence about a connector without what its references lead to; None: nothing of it was read yet."""
+    return sentence if settings is None else unresolved(sentence, settings)
+
+
+@contextmanager
+def _errors_as_written(hosted: HostedConnector) -> Iterator[None]:
+    """Have errors that a client is answered say of the connector what its configuration says."""
+    try:
+        yield
+    except HeadraceError as error:
+        # One of several problems is of a configuration that was read, and says so itself.
+        if error.args == (str(error),):
+            error.args = (as_written(str(error), hosted.settings),)
+        raise
+
+
 class HostedPort:
     """`ingest.http.rest.port.ConnectorPort` of a connector that this worker runs, whatever it is at."""
 
@@ -196,7 +260,8 @@ class HostedPort:
 
     def require_leading(self) -> None:
         """See `ConnectorPort.require_leading`."""
-        self._led().require_leading()
+        with _errors_as_written(self._hosted):
+            self._led().require_leading()
 
     def condition(self) -> ConnectorCondition:
         """FAILED with its sentence, UNASSIGNED until it leads, then as it says itself."""
@@ -204,7 +269,8 @@ class HostedPort:
         if known is not None:
             return known
         try:
-            return self._port().condition()
+            with _errors_as_written(self._hosted):
+                return self._shown(self._port().condition())
         except NotLeading:
             return unassigned()
 
@@ -214,13 +280,15 @@ class HostedPort:
         if known is not None:
             return lambda _seconds: known
         try:
-            asked = self._port().ask_condition()
+            with _errors_as_written(self._hosted):
+                asked = self._port().ask_condition()
         except NotLeading:
             return lambda _seconds: unassigned()
 
         def answer(seconds: float) -> ConnectorCondition:
             try:
-                return asked(seconds)
+                with _errors_as_written(self._hosted):
+                    return self._shown(asked(seconds))
             except NotLeading:
                 return unassigned()
 
@@ -228,15 +296,18 @@ class HostedPort:
 
     def steer(self, target: TargetState) -> None:
         """See `ConnectorPort.steer`."""
-        self._led().steer(target)
+        with _errors_as_written(self._hosted):
+            self._led().steer(target)
 
     def restart(self, slots: Collection[int]) -> None:
         """See `ConnectorPort.restart`."""
-        self._led().restart(slots)
+        with _errors_as_written(self._hosted):
+            self._led().restart(slots)
 
     def restart_task(self, slot: int) -> None:
         """See `ConnectorPort.restart_task`."""
-        self._led().restart_task(slot)
+        with _errors_as_written(self._hosted):
+            self._led().restart_task(slot)
 
     def revive(self) -> bool:
         """See `ConnectorPort.revive`."""
@@ -244,15 +315,21 @@ class HostedPort:
 
     def topics(self) -> Sequence[str]:
         """See `ConnectorPort.topics`."""
-        return self._port().topics()
+        with _errors_as_written(self._hosted):
+            return self._port().topics()
 
     def reset_topics(self) -> None:
         """See `ConnectorPort.reset_topics`."""
-        self._led().reset_topics()
+        with _errors_as_written(self._hosted):
+            self._led().reset_topics()
+
+    def _shown(self, condition: ConnectorCondition) -> ConnectorCondition:
+        settings = self._hosted.settings
+        return replace(condition, problems=tuple(as_written(one, settings) for one in condition.problems))
 
     def _known(self) -> ConnectorCondition | None:
         """How it is, where it need not be asked."""
-        failure = self._hosted.failure or self._why_not_led()
+        failure = self._hosted.shown_failure or self._why_not_led()
         if failure is not None:
             return ConnectorCondition(target=TargetState.RUNNING, problems=(failure,), slots=())
         return unassigned() if self._stands_by() else None
@@ -267,7 +344,8 @@ class HostedPort:
         if connector is None or not self._stands_by():
             return None
         problems = connector.snapshot_holder.snapshot.problems
-        return problems.get("lead") or problems.get(TAKING_UP)
+        why = problems.get("lead") or problems.get(TAKING_UP)
+        return None if why is None else as_written(why, self._hosted.settings)
 
     def _led(self) -> ConnectorPort:
         """The connector, for what only who leads it can do."""
@@ -299,15 +377,18 @@ class HostedOffsets:
 
     def items(self) -> Iterator[dict[str, Any]]:
         """See `OffsetsPort.items`."""
-        return self._offsets().items()
+        with _errors_as_written(self._hosted):
+            return self._offsets().items()
 
     def alter(self, items: list[Any]) -> None:
         """See `OffsetsPort.alter`."""
-        self._offsets().alter(items)
+        with _errors_as_written(self._hosted):
+            self._offsets().alter(items)
 
     def reset(self) -> None:
         """See `OffsetsPort.reset`."""
-        self._offsets().reset()
+        with _errors_as_written(self._hosted):
+            self._offsets().reset()
 
     def _offsets(self) -> OffsetsPort:
         connector, settings, failure = self._hosted.connector, self._hosted.settings, self._hosted.failure
@@ -321,83 +402,3 @@ class HostedOffsets:
 def unassigned() -> ConnectorCondition:
     """A connector that has no leader yet."""
     return ConnectorCondition(target=TargetState.RUNNING, problems=(), slots=(), state="UNASSIGNED")
-
-
-# -- The connectors that this worker runs: started, stopped and started again as they come, change and go ----
-
-_log = structlog.get_logger(__name__)
-
-# A clean stop of a connector takes 20 s at most, and some for its clients.
-_STOP_SECONDS: Final = 25.0
-_LOOK_SECONDS: Final = 0.1
-# What an end at once takes: transactions are left to be fenced.
-_AT_ONCE_SECONDS: Final = 1.0
-
-
-class HostedConnectors:
-    """`reconcile` and `close` are called by one thread; the rest by any."""
-
-    def __init__(self, new: Callable[[ConnectorRecord], HostedConnector]) -> None:
-        self._new = new
-        self._running: dict[str, HostedConnector] = {}
-        self._stopping: dict[str, HostedConnector] = {}
-
-    def find(self, name: str) -> HostedConnector | None:
-        """The connector, while it runs here."""
-        return self._running.get(name)
-
-    def reading(self, name: str) -> list[str]:
-        """The keys of what the connector reads now; none of one that has failed.
-
-        NotLeading until it leads: an earlier life of it, here or on another worker, may still read.
-        """
-        hosted = self._running.get(name)
-        if hosted is None:
-            raise NotLeading(
-                "Cannot complete request momentarily: an earlier life of the connector may still run",
-                passes=True,
-            )
-        if hosted.failure is not None:
-            return []
-        HostedPort(hosted, None).require_leading()
-        connector = hosted.connector
-        return [] if connector is None else [one.key for one in connector.snapshot_holder.snapshot.reading]
-
-    def all(self) -> dict[str, HostedConnector]:
-        """All that run here, by name."""
-        return dict(sorted(self._running.copy().items()))
-
-    def reconcile(self, wanted: Mapping[str, ConnectorRecord]) -> None:
-        """Stop what is not wanted any more, has changed or is outdated, and start what is; does not block.
-
-        One that has changed starts when the last of its earlier life has ended.
-        """
-        for name, hosted in list(self._running.items()):
-            record = wanted.get(name)
-            if record is None or hosted.is_outdated or runs_as(record) != runs_as(hosted.record):
-                _log.info("connector_released", connector=name, changed=record is not None)
-                hosted.stop()
-                self._stopping[name] = self._running.pop(name)
-        for name, hosted in list(self._stopping.items()):
-            if hosted.join(0.0):
-                del self._stopping[name]
-        for name, record in wanted.items():
-            if name not in self._running and name not in self._stopping:
-                self._running[name] = self._new(record)
-                self._running[name].start()
-
-    def close(self, is_urgent: Callable[[], bool]) -> None:
-        """Stop all together and wait for it; what is not over in time, or urgent, is given up."""
-        self.reconcile({})
-        deadline = time.monotonic() + _STOP_SECONDS
-        for hosted in self._stopping.values():
-            while not hosted.join(_LOOK_SECONDS):
-                if is_urgent() or time.monotonic() > deadline:
-                    hosted.stop(at_once=True)
-                    hosted.join(_AT_ONCE_SECONDS)
-                    break
-
-
-def runs_as(record: ConnectorRecord) -> tuple[object, ...]:
-    """What makes it another connector when it changes: deleted and created again it is one."""
-    return record.config, record.problem, record.created_ms

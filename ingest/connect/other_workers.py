@@ -4,6 +4,7 @@ A worker lives that was heard of lately, unless its process is seen to be gone b
 """
 
 import http.client
+import math
 import re
 import selectors
 import socket
@@ -31,6 +32,7 @@ _log = structlog.get_logger(__name__)
 
 # Who led before is gone, or is heard of within this time.
 _FORMER_LEADER_SECONDS: Final = 3.0
+_NEVER: Final = (-math.inf, None)
 # Heartbeats come every second: one that is late is asked after.
 _LATE_SECONDS: Final = 1.5
 _PROBE_SECONDS: Final = 1.0
@@ -86,6 +88,7 @@ class Liveness:
                     del self._heard[one]
                 self._displaced.update(former)
             self._heard[name] = (self._clock(), url)
+            self._gone.discard(name)
 
     def on_leaving(self, name: str) -> None:
         """A worker says that it ends."""
@@ -104,15 +107,21 @@ class Liveness:
             self._gone.discard(name)
 
     def expect(self, before: WorkersRecord | None) -> None:
-        """Wait for the workers of before as if they had just been heard of; shortly for who led."""
+        """Wait for the workers of before as if they had just been heard of; shortly for who led.
+
+        Who leads again has received no heartbeat meanwhile: what it knew of them is no reason to wait less.
+        """
         if before is None:
             return
         now, session = self._clock(), self._session_seconds
         with self._lock:
             for name, worker in before.workers.items():
                 grace = _FORMER_LEADER_SECONDS if name == before.leader else session
-                if name != self._own_id and name not in self._gone:
-                    self._heard.setdefault(name, (now - session + min(grace, session), worker.url))
+                if name == self._own_id or name in self._gone:
+                    continue
+                granted, (heard, _) = now - session + min(grace, session), self._heard.get(name, _NEVER)
+                if heard < granted:
+                    self._heard[name] = (granted, worker.url)
 
     def others(self) -> dict[str, str | None]:
         """The addresses of the other workers that live, for who leads them."""

@@ -34,7 +34,8 @@ from ingest.connect.assignment import Unplaced, assign
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.connector_loading import Loading
-from ingest.connect.hosted_connector import HostedConnector, HostedConnectors
+from ingest.connect.hosted_connector import HostedConnector
+from ingest.connect.hosted_connectors import HostedConnectors
 from ingest.connect.other_workers import (
     ADVERTISE,
     Liveness,
@@ -94,7 +95,7 @@ class Worker:
         self._topic = ConfigurationTopic(settings, self._topic_stop)
         self._deadline = time.monotonic() + startup_seconds
         self._spark = SharedSpark(settings.frame.spark, name=settings.group, deadline=self._deadline, jvm=jvm)
-        self._hosted = HostedConnectors(self._new_hosted)
+        self._hosted = HostedConnectors(lambda record: HostedConnector(record, load, self._spark))
         self._id = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._since_ms = wall_ms()
         self._url: str | None = None
@@ -220,14 +221,15 @@ class Worker:
             self._look()
             if self._topic.is_leading:
                 self._spread()
-            else:
-                self._leads_since = None
         except HeadraceError as error:
             # What runs goes on: each connector has a leadership of its own.
             self._problem = error
             self._retries.failed("turn", error)
             self._unplaced.look(None, self._records)
             return
+        finally:
+            if not self._topic.is_leading:
+                self._leads_since = None
         self._problem = None
         self._retries.over("turn")
         workers = self._workers
@@ -340,9 +342,6 @@ class Worker:
         )
 
     # -- what it is made of ----------------------------------------------------------------------------------
-
-    def _new_hosted(self, record: ConnectorRecord) -> HostedConnector:
-        return HostedConnector(record, self._load, self._spark)
 
     def _note_trouble(self, sentence: str | None) -> None:
         self._problem = None if sentence is None else Unavailable(sentence)

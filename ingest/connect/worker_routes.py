@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from email.message import Message
 from functools import partial
 from http import HTTPStatus
+from threading import Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
-from headrace.process.threads import start_thread
+from headrace.process.threads import start_thread, want_of_system
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.other_workers import (
     ADVERTISE,
@@ -257,7 +258,12 @@ class WorkerRoutes:
         def ask(name: str, url: str) -> None:
             answers[name] = self._shown_at(url, request)
 
-        threads = [start_thread(partial(ask, name, url), name=f"expand-{name}") for name, url in urls.items()]
+        threads: list[Thread] = []
+        for name, url in urls.items():
+            try:
+                threads.append(start_thread(partial(ask, name, url), name=f"expand-{name}"))
+            except (RuntimeError, MemoryError) as error:
+                answers[name] = f"was not asked: here {want_of_system(error) or repr(error)}"
         deadline = time.monotonic() + _LIST_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))

@@ -317,9 +317,13 @@ class ConnectorFiles:
             config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
             problems.raise_if_any()
             # Resolved at once: two files may come to one name.
-            name = self._resolved("name", config.get("name", "")).strip() or _name_of_file(path)
+            name = self._resolved("name", config.get("name", "")).strip() or path.stem.strip() or path.stem
         except (UnicodeDecodeError, SettingsError, NoReference) as error:
             return _unread(path, str(error))
+        if _writable(name) != name:
+            # Who runs which connector is written, in UTF-8: one that cannot be would keep all from it.
+            why = "not UTF-8: rename the file, or give its connector a name"
+            return _unread(path, f"the connector's name, {_writable(name)!r}, is {why}")
         return ConnectorRecord(name=name, config={**config, "name": name}, at_ms=0)
 
     def _named_as_before(self, read: Mapping[str, ConnectorRecord]) -> dict[str, ConnectorRecord]:
@@ -358,10 +362,10 @@ def _mark(path: Path) -> _Mark:
 
 
 def _unread(path: Path, why: str) -> ConnectorRecord:
-    name = _name_of_file(path)
-    return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=f"{path} cannot be read: {why}")
+    name, problem = _writable(path.stem.strip() or path.stem), _writable(f"{path} cannot be read: {why}")
+    return ConnectorRecord(name=name, config={"name": name}, at_ms=0, problem=problem)
 
 
-def _name_of_file(path: Path) -> str:
-    """The name of a connector whose file gives none."""
-    return path.stem.strip() or path.stem
+def _writable(text: str) -> str:
+    """The text with escapes for what is no character: bytes of a file's name, halves of a surrogate pair."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")

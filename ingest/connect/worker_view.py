@@ -21,12 +21,12 @@ from headrace.process.own_version import own_version
 from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
 from ingest.connect.hosted_connector import (
     HostedConnector,
-    HostedConnectors,
     HostedOffsets,
     HostedPort,
-    runs_as,
+    as_written,
     unassigned,
 )
+from ingest.connect.hosted_connectors import HostedConnectors, runs_as
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
@@ -312,10 +312,18 @@ def _readiness(problems: Sequence[str]) -> Response:
 
 def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
     """One connector's `/status`; of one that has failed, with its sentence."""
-    connector, failure = hosted.connector, hosted.failure
+    connector, failure = hosted.connector, hosted.shown_failure
     snapshot = _not_begun(hosted.record) if connector is None else connector.snapshot_holder.snapshot
+    settings, last_error = hosted.settings, snapshot.last_error
+    snapshot = replace(
+        snapshot,
+        problems={what: as_written(one, settings) for what, one in snapshot.problems.items()},
+        last_error=None if last_error is None else as_written(last_error, settings),
+    )
     if failure is not None:
-        problems = {**snapshot.problems, "connector": failure}
+        # What is waited for at a start is among them already.
+        is_shown = failure in snapshot.problems.values()
+        problems = {**snapshot.problems, **({} if is_shown else {"connector": failure})}
         snapshot = replace(snapshot.without_leadership(), role="failed", problems=problems)
     return snapshot.as_dict()
 
@@ -372,11 +380,12 @@ class _AllConnectors(Collector):
             "headrace_connector_failed", "1 for a connector that has failed.", labels=["connector"]
         )
         for name, hosted in self._hosted.items():
-            failed.add_metric([name], float(hosted.failure is not None))
+            failure = hosted.shown_failure
+            failed.add_metric([name], float(failure is not None))
             connector = hosted.connector
             if connector is None:
                 continue
-            connector.metrics.ready.set(connector.snapshot_holder.snapshot.ready and hosted.failure is None)
+            connector.metrics.ready.set(connector.snapshot_holder.snapshot.ready and failure is None)
             for metric in connector.metrics.registry.collect():
                 # A gauge and a counter of one name are two families in the text.
                 family = families.setdefault(

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import structlog
 
 from headrace.model.errors import AccessDenied, ResourceMissing, SourceUnavailable, Unavailable
-from headrace.process.threads import ThreadFailures, start_thread
+from headrace.process.threads import ThreadFailures, start_thread, want_of_system
 from ingest.service.stop import Stop
 
 _log = structlog.get_logger(__name__)
@@ -90,7 +90,13 @@ class PatientStart:
                 answer.set_exception(error)
 
         # A daemon: whoever ends does not wait for a broker that is silent.
-        start_thread(wait_for_it, name="startup")
+        try:
+            start_thread(wait_for_it, name="startup")
+        except (RuntimeError, MemoryError) as error:
+            want = want_of_system(error)
+            if want is None:
+                raise
+            raise Unavailable(f"What the start needs cannot be asked for: {want}.") from error
         while not answered.wait(_LOOK_SECONDS):
             if self._stop.asked.is_set():
                 raise Stopped

@@ -7,13 +7,15 @@ does; what changes something is the leader's.
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Generic, Protocol, TypeVar
 
 from headrace.kafka.control_records import SLOTS, SlotCount, TargetState, decode_control, target_of
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import HeadraceError, Unavailable
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import TopicPartition
+from headrace.process.threads import want_of_system
 from ingest.http.rest.port import (
     AskedCondition,
     Change,
@@ -89,13 +91,21 @@ class StandbyLedger:
     def _watch(self, seconds: float) -> None:
         self._timer = threading.Timer(seconds, self._end_when_idle)
         self._timer.daemon = True
-        self._timer.start()
+        try:
+            self._timer.start()
+        except (RuntimeError, MemoryError) as error:
+            # Nobody would end it.
+            self._end()
+            raise Unavailable(
+                f"The ledger cannot be followed: {want_of_system(error) or error!r}."
+            ) from error
 
     def _end_when_idle(self) -> None:
         with self._lock:
             left = self._used + _IDLE_SECONDS - time.monotonic()
             if left > 0 and self._following is not None:
-                self._watch(left)
+                with suppress(Unavailable):
+                    self._watch(left)
             else:
                 self._end()
 

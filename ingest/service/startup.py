@@ -108,7 +108,7 @@ class Found:
     """Asks for those of `initial.inventory`, or why they cannot be read. Blocks, as `Startup.find` does."""
 
 
-_START: Final = "start"
+STARTING: Final = "start"
 """What is waited for, among the problems of `/status`."""
 
 
@@ -162,8 +162,8 @@ class Startup:
 
     def _show_trouble(self, sentence: str | None) -> None:
         """Have `/status` say what is waited for, or that nothing is any more."""
-        self._statistics.trouble(_START, sentence)
-        if sentence is None and _START not in self._snapshot_holder.snapshot.problems:
+        self._statistics.trouble(STARTING, sentence)
+        if sentence is None and STARTING not in self._snapshot_holder.snapshot.problems:
             return
         shown, problems = self._snapshot_holder.snapshot, dict(self._statistics.problems)
         last_error = shown.last_error if sentence is None else sentence

@@ -9,6 +9,7 @@ from tests.simulation.mutations import Mutation, main
 
 _CHANGES: Final = "ingest/connect/changes.py"
 _HOSTED: Final = "ingest/connect/hosted_connector.py"
+_ALL_HOSTED: Final = "ingest/connect/hosted_connectors.py"
 _TOPIC: Final = "ingest/connect/connector_configurations.py"
 _READING: Final = "ingest/connect/configuration_reading.py"
 _ROUTES: Final = "ingest/connect/worker_routes.py"
@@ -51,7 +52,7 @@ MUTATIONS: Final = {
         _CHANGES,
         "        if before is not None and before.config == record.config:\n            return before\n",
         "",
-        ((_HOSTED, "return record.config, record.problem, record.created_ms", "return (record,)"),),
+        ((_ALL_HOSTED, "return record.config, record.problem, record.created_ms", "return (record,)"),),
     ),
     "secrets are kept": Mutation(
         "worker",
@@ -63,7 +64,7 @@ MUTATIONS: Final = {
     "another life": Mutation(
         "worker",
         "what is deleted and made again is another one, and starts again",
-        _HOSTED,
+        _ALL_HOSTED,
         "return record.config, record.problem, record.created_ms",
         "return record.config, record.problem",
         (
@@ -119,7 +120,7 @@ MUTATIONS: Final = {
     "what is deleted is stopped": Mutation(
         "worker",
         "a connector without a record is stopped",
-        _HOSTED,
+        _ALL_HOSTED,
         "if record is None or hosted.is_outdated or runs_as(record) != runs_as(hosted.record):",
         "if record is not None and runs_as(record) != runs_as(hosted.record):",
     ),

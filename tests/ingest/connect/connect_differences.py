@@ -132,6 +132,12 @@ DIFFERENCES: Final = (
         reason="its target state is in its own ledger, which who leads it writes",
     ),
     Difference(
+        what="`GET .../topics` of a connector that has failed, or that no worker leads yet",
+        connect="its list, which may be empty",
+        here="409 until it runs",
+        reason="the list is made of its own ledger, which a worker reads while it runs",
+    ),
+    Difference(
         what="`GET /connector-plugins?connectorsOnly=false`",
         connect="converters, transformations and predicates too",
         here="connectors only",

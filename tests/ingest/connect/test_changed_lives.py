@@ -14,7 +14,7 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
 from headrace.options.describe import options_hash
 from ingest.connect.connector_loading import Loading
-from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.hosted_connectors import HostedConnectors
 from ingest.connect.other_workers import Sender
 from ingest.connect.worker_routes import reading_elsewhere
 from ingest.http.http_server import HttpServer
@@ -60,6 +60,7 @@ class _Life:
         self.record = record
         self.settings: Settings = _load(record)
         self.failure: str | None = None
+        self.shown_failure: str | None = None
         self.is_over = True
         self.is_outdated = False
         self.snapshot = SimpleNamespace(reading=[], role="leader", problems=dict[str, str]())

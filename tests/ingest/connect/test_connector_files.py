@@ -1,11 +1,12 @@
 """Connectors as files: taken up as they come, change and go; a broken one is a connector with a problem."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.model.connector_records import ConnectorRecord, encode
 from headrace.options import SettingsError
 from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import ConnectorFiles
@@ -42,6 +43,37 @@ def test_what_is_wrong_with_a_file_is_its_connectors_problem(tmp_path: Path) -> 
     assert found["good"].problem is None
     assert "broken.json cannot be read" in str(found["broken"].problem)
     assert "several files" in str(found["same"].problem)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "shown"),
+    [
+        (b"gr\xf6\xdfe.json", "{}", "gr\\udcf6\\udcdfe"),
+        (b"gr\xf6\xdfe.json", '{"name": "a\\ud800"}', "gr\\udcf6\\udcdfe"),
+        (b"half.json", '{"name": "a\\ud800"}', "half"),
+        (b"gr\xf6\xdfe.json", "{", "gr\\udcf6\\udcdfe"),
+    ],
+)
+def test_a_name_that_cannot_be_written_is_its_connectors_problem(
+    tmp_path: Path, file: bytes, text: str, shown: str
+) -> None:
+    """As a file from a machine with another encoding has it: who leads writes the names of all."""
+    (tmp_path / "good.json").write_text("{}")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + file)).write_text(text)
+    files = ConnectorFiles(tmp_path)
+    for _ in range(2):
+        found = files.records()
+        assert sorted(found) == sorted(["good", shown])
+        assert found["good"].problem is None
+        assert "json cannot be read: " in str(found[shown].problem)
+        for record in found.values():
+            encode(record)
+
+
+def test_a_file_of_any_name_may_name_its_connector(tmp_path: Path) -> None:
+    """Only what is not said is taken from the file's name."""
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/gr\xf6\xdfe.json")).write_text('{"name": "sizes"}')
+    assert {name: one.problem for name, one in ConnectorFiles(tmp_path).records().items()} == {"sizes": None}
 
 
 def test_a_folder_that_is_away_changes_nothing(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from headrace.model.connector_records import ConnectorRecord
-from headrace.model.errors import InvalidConfiguration
+from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
 from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.cli.run import worker_lines
 from ingest.cli.status import connector_lines
-from ingest.connect.hosted_connector import HostedConnector, pause_after
+from ingest.connect.hosted_connector import HostedConnector, HostedPort, pause_after
 from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import Request
 from ingest.http.snapshot import Snapshot
@@ -28,6 +28,11 @@ BAD = {
 }  # fmt: skip
 OF_SOURCES = {"topic", "file.name.template", "input.format"}
 BAD_SINK = {name: value for name, value in BAD.items() if name not in OF_SOURCES} | {"topics": "orders"}
+# A start that waits for brokers: the first question takes them ten seconds.
+AWAY = {
+    "name": "orders", "bootstrap.servers": "127.0.0.1:1", "aws.s3.bucket.name": "${env:UPLOADS}",
+    "aws.s3.region": "eu-central-1", "topic": "orders", "file.name.template": ".*", "input.format": "jsonl",
+}  # fmt: skip
 SINK = {"name": "orders", "topics": "orders"}
 UNREADABLE = "the file /run/secrets/s3.properties cannot be read"
 
@@ -40,6 +45,7 @@ class _Worker:
         default_factory=lambda: ConnectorRecord(name="orders", config=BAD, at_ms=0)
     )
     unreadable: bool = False
+    error: HeadraceError | None = None
 
     def __post_init__(self) -> None:
         spark: Any = None  # no life gets so far
@@ -49,7 +55,10 @@ class _Worker:
         """See `LoadSettings`."""
         if self.unreadable:
             raise InvalidConfiguration(UNREADABLE)
-        return load(json.dumps(dict(record.config)), kind="json", environment={}, read_file=lambda _path: "")
+        if self.error is not None:
+            raise self.error
+        text, environment = json.dumps(dict(record.config)), {"UPLOADS": "uploads"}
+        return load(text, kind="json", environment=environment, read_file=lambda _path: "")
 
     def hosted(self) -> Mapping[str, HostedConnector]:
         """See `WorkerView`."""
@@ -182,6 +191,56 @@ def test_a_worker_without_a_connector_that_runs_is_still_seen(worker: _Worker) -
 
     assert [value for series, value in found.items() if series.startswith("headrace_build_info{")] == [1.0]
     assert not any(series.startswith("headrace_leader") for series in found)
+
+
+def _how(worker: _Worker) -> tuple[tuple[str, ...], float, str]:
+    """Its `trace` over REST, its gauge, its role on the page."""
+    gauge = _samples(worker.answer("/metrics"))['headrace_connector_failed{connector="orders"}']
+    return HostedPort(worker.one, None).condition().problems, gauge, worker.status()["role"]
+
+
+def _show(worker: _Worker, role: str, **problems: str) -> None:
+    connector = worker.one.connector
+    assert connector is not None
+    holder = connector.snapshot_holder
+    holder.show(replace(holder.snapshot, role=role, problems=problems))
+
+
+def test_a_start_is_failed_while_it_waits_for_what_is_away() -> None:
+    """Not while it merely takes its time; and what is waited for names references."""
+    worker = _Worker(ConnectorRecord(name="orders", config=AWAY, at_ms=0))
+    worker.one.start()
+    until_sync(lambda: worker.one.connector is not None, what="that it starts")
+    assert _how(worker) == ((), 0.0, "starting")
+
+    _show(worker, "starting", start="s3://uploads/ is away")
+    assert _how(worker) == (("s3://${env:UPLOADS}/ is away",), 1.0, "failed")
+    assert worker.status()["problems"] == {"start": "s3://${env:UPLOADS}/ is away"}
+    assert worker.one.revive()  # it is tried again already
+    for role in ("leader", "standby"):
+        _show(worker, role)
+        assert _how(worker) == ((), 0.0, role)
+    assert not worker.one.revive()
+    worker.one.stop()
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_one_that_has_failed_stays_so_until_it_leads_again(*, is_asked_for: bool) -> None:
+    """An outage of an hour is one failure, and not one for each start; who asks gets a new one."""
+    worker = _Worker(ConnectorRecord(name="orders", config=AWAY, at_ms=0), error=Unavailable("It is away."))
+    worker.one.start()
+    worker.fails_with("It is away.")
+    worker.error = None
+    if is_asked_for:
+        assert worker.one.revive()
+    until_sync(lambda: worker.one.connector is not None, seconds=30, what="another life")
+    assert worker.one.failure is None
+
+    failed: tuple[tuple[str, ...], float, str] = (("It is away.",), 1.0, "failed")
+    assert _how(worker) == (((), 0.0, "starting") if is_asked_for else failed)
+    assert worker.one.revive() is not is_asked_for
+    assert _how(worker) == ((), 0.0, "starting")
+    worker.one.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,24 @@
 """Who may create connectors may not read a worker's variables and files by what is said of them."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from headrace.kafka.control_records import TargetState
 from headrace.model.connector_records import ConnectorRecord
-from headrace.model.errors import Unavailable
+from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.options import SettingsError
 from headrace.options.configuration_text import led_to, with_references
 from headrace.options.describe import unresolved
 from ingest.connect.connector_loading import Loading
+from ingest.connect.hosted_connector import HostedOffsets, HostedPort
+from ingest.connect.worker_view import shown_connector
+from ingest.http.rest.port import AskedCondition, ConnectorCondition, InvalidOffsets, NotLeading
+from ingest.http.snapshot import Snapshot
 from tests.ingest.connect.test_changes_of_lost_pasts import _CONFLUENT
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
 
@@ -119,3 +126,95 @@ def test_the_failure_of_a_connector_names_references() -> None:
     settings = Loading(worker_settings(), load_text)(record)
 
     assert unresolved(str(Unavailable("no 'bucket'.")), settings) == "no '${env:BUCKET}'."
+
+
+_TOLD = "s3://bucket/ is refused."
+_SHOWN = "s3://${env:BUCKET}/ is refused."
+_LED_TO = {**SOURCE, "name": "c", "aws.s3.bucket.name": "${env:BUCKET}"}
+
+
+@dataclass
+class _Running:
+    """A connector that runs, and names its bucket in whatever it says."""
+
+    error: HeadraceError
+
+    def condition(self) -> ConnectorCondition:
+        """Running with a problem."""
+        return ConnectorCondition(target=TargetState.RUNNING, problems=(_TOLD,), slots=())
+
+    def ask_condition(self) -> AskedCondition:
+        """The same."""
+        return lambda _seconds: self.condition()
+
+    def __getattr__(self, _name: str) -> Any:
+        """All else is refused."""
+
+        def refuse(*_given: object) -> Any:
+            raise self.error
+
+        return refuse
+
+
+def _life(error: HeadraceError, **shown: Any) -> Any:
+    """What is asked of `HostedConnector`."""
+    snapshot = Snapshot(name="c", version="1", **{"role": "leader", **shown})
+    return SimpleNamespace(
+        settings=Loading(worker_settings(), load_text)(ConnectorRecord(name="c", config=_LED_TO, at_ms=0)),
+        failure=None,
+        shown_failure=None,
+        connector=SimpleNamespace(port=_Running(error), snapshot_holder=SimpleNamespace(snapshot=snapshot)),
+    )
+
+
+def test_the_problems_of_one_that_runs_name_references() -> None:
+    """In a `trace`, asked alone or among all, and in what `http.listen` shows."""
+    life = _life(Unavailable(_TOLD), problems={"listing": _TOLD}, last_error=_TOLD)
+    port = HostedPort(life, None)
+
+    for condition in (port.condition(), port.ask_condition()(1.0)):
+        assert condition.problems == (_SHOWN,)
+    shown = shown_connector(life)
+    assert (shown["problems"], shown["last_error"]) == ({"listing": _SHOWN}, _SHOWN)
+
+
+@pytest.mark.parametrize(
+    "error", [NotLeading(_TOLD, passes=True), InvalidOffsets(_TOLD), AccessDenied(_TOLD)]
+)
+def test_what_one_that_runs_refuses_with_names_references(error: HeadraceError) -> None:
+    """Whatever is asked of it; what decides about an answer stays."""
+    life = _life(error)
+    port, offsets = HostedPort(life, None), HostedOffsets(life)
+    for ask in (
+        port.require_leading,
+        lambda: port.steer(TargetState.PAUSED),
+        lambda: port.restart(()),
+        lambda: port.restart_task(0),
+        port.topics,
+        port.reset_topics,
+        offsets.items,
+        offsets.reset,
+    ):
+        error.args = (_TOLD,)
+        with pytest.raises(type(error)) as raised:
+            ask()
+        assert str(raised.value) == _SHOWN
+        assert getattr(raised.value, "passes", True)
+
+
+def test_the_bucket_of_offsets_is_named_as_it_was_written() -> None:
+    """Where they are of another one."""
+    partition = {"bucket": "another", "key": "k", "etag": "e"}
+    with pytest.raises(InvalidOffsets, match=r"of this connector is '\$\{env:BUCKET\}'$"):
+        HostedOffsets(_life(Unavailable(_TOLD))).alter([{"partition": partition, "offset": None}])
+
+
+def test_why_another_process_leads_names_references() -> None:
+    """In the `trace`, and in what is answered to who wants to steer it."""
+    life = _life(Unavailable(_TOLD), role="standby", problems={"lead": _TOLD})
+    port = HostedPort(life, None)
+
+    assert port.condition().problems == (_SHOWN,)
+    with pytest.raises(NotLeading) as raised:
+        port.steer(TargetState.PAUSED)
+    assert "bucket/" not in str(raised.value)

@@ -13,7 +13,8 @@ from headrace.model.connector_records import ConnectorRecord, connector_records
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.connector_loading import Loading
-from ingest.connect.hosted_connector import HostedConnector, HostedConnectors
+from ingest.connect.hosted_connector import HostedConnector
+from ingest.connect.hosted_connectors import HostedConnectors
 from ingest.connect.worker_routes import changing_acts
 from ingest.connect.worker_view import WorkerDirectory
 from ingest.http.http_server import Request

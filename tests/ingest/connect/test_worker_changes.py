@@ -24,7 +24,7 @@ from headrace.process.log_levels import LoggerLevels
 from headrace.vendors.load import load
 from ingest.connect.changes import ConnectorChanges, RecordTooLarge, kept_secrets, shown_config
 from ingest.connect.connector_loading import Loading
-from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.hosted_connectors import HostedConnectors
 from ingest.connect.worker_routes import changing_acts
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.connect.worker_view import WorkerDirectory

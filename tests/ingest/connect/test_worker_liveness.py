@@ -120,6 +120,39 @@ def test_a_new_leader_waits_for_the_others_but_shortly_for_the_one_before() -> N
     assert liveness.others() == {}
 
 
+def test_who_leads_again_waits_for_the_others_as_a_new_leader_does() -> None:
+    """What it heard of them while it led the last time is old: their heartbeats were another's since."""
+    group = Group()
+    liveness = group.liveness()
+    for name in ("other", "old"):
+        liveness.on_heartbeat(name, f"http://{name}")
+    group.now += SESSION + 2
+    liveness.expect(workers("old", me=(), old=(), other=()))
+
+    assert set(liveness.others()) == {"old", "other"}
+    liveness.on_heartbeat("old", "http://old")
+    group.now += 3.1
+    liveness.expect(workers("old", me=(), old=(), other=()))
+    group.now += SESSION - 3.2
+    assert set(liveness.others()) == {"old", "other"}
+    group.now += 3.2
+    assert liveness.others() == {}
+
+
+def test_a_worker_that_refused_once_and_lives_again_is_waited_for() -> None:
+    """Its heartbeat tells; until then it is gone."""
+    liveness = Group().liveness()
+    before = workers("me", me=(), other=())
+    liveness.on_refused("other")
+    liveness.expect(before)
+    assert liveness.others() == {}
+
+    liveness.on_heartbeat("other", "http://other")
+    liveness.on_leaving("other")
+    liveness.expect(before)
+    assert set(liveness.others()) == {"other"}
+
+
 def test_what_a_gone_leader_had_is_joined_for_before_there_is_a_new_one() -> None:
     """By each worker what will be its own: all of it together, nothing twice, what each has among it."""
     group = Group()

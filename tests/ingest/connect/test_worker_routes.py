@@ -12,7 +12,7 @@ from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.connector_loading import Loading
-from ingest.connect.hosted_connector import HostedConnectors
+from ingest.connect.hosted_connectors import HostedConnectors
 from ingest.connect.other_workers import Sender
 from ingest.connect.worker_routes import Membership, WorkerRoutes, changing_acts
 from ingest.connect.worker_view import WorkerDirectory

@@ -5,15 +5,19 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
+import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from headrace.model.connector_records import WORKERS, WorkerRecord, WorkersRecord, encode, workers_record
 from headrace.model.errors import Exit, HeadraceError, Unavailable
+from headrace.model.ledger_entry import ControlKey
 from headrace.process.threads import ThreadFailures
 from ingest.connect.connector_loading import Loading
+from ingest.connect.other_workers import Liveness
 from ingest.connect.worker import Worker
 from ingest.connect.worker_settings import WorkerSettings, read_worker
 from ingest.service.stop import Stop
@@ -88,6 +92,52 @@ def test_a_turn_that_fails_is_told_once_and_says_nothing_of_other_workers() -> N
     ]
     assert worker.figures().unplaced == 0
     assert any("may not be written" in one for one in worker.problems())
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_a_worker_that_leads_again_takes_no_living_worker_for_dead(*, is_readable: bool) -> None:
+    """Whether or not its topic could be read in between: it gives the others their time to say so."""
+    settings, unused = _settings(free_port()), cast("Any", None)
+    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
+    topic = _Topic(worker._id)
+    worker._topic, now = cast("Any", topic), [100.0]
+    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    worker._tick()
+    assert set(topic.written()) == {worker._id, "other"}
+
+    topic.is_leading, topic.is_readable = False, is_readable
+    worker._tick()
+    now[0] += 12
+    worker._tick()
+    topic.is_leading = topic.is_readable = True
+    worker._tick()
+    assert set(topic.written()) == {worker._id, "other"}
+
+
+class _Topic:
+    """One that this worker leads by at times; another one lived when it began."""
+
+    problem = None
+
+    def __init__(self, own_id: str) -> None:
+        self.is_leading = self.is_readable = True
+        living = {name: WorkerRecord(url=f"http://{name}") for name in (own_id, "other")}
+        self._controls = {WORKERS: encode(WorkersRecord(leader=own_id, workers=living))}
+
+    def controls(self) -> dict[ControlKey, bytes]:
+        """See `ConfigurationTopic.controls`."""
+        if not self.is_readable:
+            raise Unavailable("The topic cannot be read.")
+        return dict(self._controls)
+
+    def write(self, changes: list[tuple[ControlKey, bytes]]) -> None:
+        """See `ConfigurationTopic.write`."""
+        self._controls.update(changes)
+
+    def written(self) -> Mapping[str, WorkerRecord]:
+        """The workers that live."""
+        found = workers_record(self._controls)
+        return {} if found is None else found.workers
 
 
 class _RefusedTopic:

@@ -1,5 +1,6 @@
 """A standby's ledger is read when somebody asks, followed while they do, and let go of afterwards."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from headrace.kafka.control_records import (
 )
 from headrace.kafka.ledger_cache import LedgerCache, open_cache
 from headrace.kafka.ledger_topic import LedgerIdentity
-from headrace.model.errors import InvalidLedger
+from headrace.model.errors import InvalidLedger, Unavailable
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
@@ -151,6 +152,22 @@ def test_topics_of_a_sink_count_once_a_partition_has_moved_on(ledger: Ledger) ->
     ledger.records[TOPICS] = encode_control(TopicsReset(at_ms=1, offsets=(("a", 0, 7), ("b", 1, 5))))
 
     assert topics() == ["b"]
+
+
+def test_a_ledger_that_nothing_would_end_is_not_followed(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the process may start no more threads for now; the next question follows it."""
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Timer, "start", _refuse)
+        with pytest.raises(Unavailable, match="may start no more threads"):
+            instance(ledger).topics()
+    assert [one.closed for one in ledger.opened] == [True]
+    assert instance(ledger).topics() == ["events"]
+
+
+def _refuse(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_a_standby_reads_and_changes_nothing(ledger: Ledger) -> None:
