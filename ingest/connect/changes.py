@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from http import HTTPStatus
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -15,7 +16,7 @@ from headrace.kafka.cache_files import CachedEntry
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import HeadraceError, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import and_more, printable
@@ -25,6 +26,7 @@ from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
 from headrace.vendors.key_names import options_of_object
+from ingest.http.rest.port import NotLeading
 from ingest.http.rest.router import Refused
 from ingest.source.catalogue.pending import is_begun, is_elsewhere
 from ingest.source.object_selection import key_readers
@@ -42,6 +44,8 @@ Those too whose records have gone to another topic or partition than these setti
 """
 
 _LEDGER_SECONDS: Final = 30.0
+# Each reads a whole ledger, with a client of its own.
+_QUESTIONS_AT_ONCE: Final = 8
 _SHOWN: Final = 3
 _ANOTHER: Final = "delete this connector, and create one with another name"
 _AGAIN: Final = "delete it and create it again with the same name: its ledger stays"
@@ -200,7 +204,7 @@ class ConfigurationStore(Protocol):
 
 
 class ConnectorChanges:
-    """Called by many threads at once; one change after the other."""
+    """Called by many threads at once; one change of a connector after the other."""
 
     def __init__(
         self,
@@ -215,20 +219,23 @@ class ConnectorChanges:
         self._load = load
         self._load_past = load_past
         self._in_hand = in_hand
+        # Held while something is written, and never for a question.
         self._lock = threading.Lock()
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+        self._questions = threading.Semaphore(_QUESTIONS_AT_ONCE)
 
     def create(
         self, name: str, config: Mapping[str, str], *, initial_state: str = "RUNNING"
     ) -> ConnectorRecord:
         """The new connector; 409 when there is one of this name, 400 with all that is wrong with it."""
-        with self._lock:
+        with self._turn(name):
             if self._found(name) is not None:
                 raise Refused(HTTPStatus.CONFLICT, f"Connector {name} already exists")
             return self._put(name, config, None, initial_state, created_ms=wall_ms())
 
     def configure(self, name: str, config: Mapping[str, str]) -> tuple[ConnectorRecord, bool]:
         """The connector as it is now, and whether it is new. What it has already changes nothing."""
-        with self._lock:
+        with self._turn(name):
             before = self._found(name)
             # What was written over is no new one: whether it is stopped, its ledger says.
             is_lost = before is None and name in self._records()
@@ -237,7 +244,7 @@ class ConnectorChanges:
 
     def patch(self, name: str, changes: Mapping[str, str | None]) -> ConnectorRecord:
         """The connector with these options changed, those that are None removed; 404 for an unknown name."""
-        with self._lock:
+        with self._turn(name):
             before = self._records().get(name)
             if before is None:
                 raise Refused(HTTPStatus.NOT_FOUND, f"Connector {name} not found")
@@ -249,10 +256,15 @@ class ConnectorChanges:
 
     def delete(self, name: str) -> None:
         """It is gone when this returns; its ledger and its group stay. 404 for an unknown name."""
-        with self._lock:
+        with self._turn(name), self._lock:
             if name not in self._records():
                 raise Refused(HTTPStatus.NOT_FOUND, f"Connector {name} not found")
             self._store.write([(connector_key(name), None)])
+
+    def _turn(self, name: str) -> threading.Lock:
+        """What a change of this connector holds until it is written: the next is judged by what it left."""
+        with self._lock:
+            return self._turns.setdefault(name, threading.Lock())
 
     def _found(self, name: str) -> ConnectorRecord | None:
         """The connector; None too where its configuration is lost: it can be created again."""
@@ -282,7 +294,11 @@ class ConnectorChanges:
             return before
         self._judge(record, before)
         try:
-            self._store.write([(connector_key(name), encode(record))])
+            with self._lock:
+                if self._found(name) != before:
+                    why = f"another worker has led, and changed connector {name} meanwhile"
+                    raise NotLeading(f"Cannot complete request momentarily: {why}", passes=True)
+                self._store.write([(connector_key(name), encode(record))])
         except RecordTooLarge as error:
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -326,8 +342,17 @@ class ConnectorChanges:
                     f"change is not known: send the correction of {named} alone first; or {_AGAIN}"
                 )
                 return [why]
-        found = changed_meaning(new, old, self._in_hand, before=before.config, after=record.config)
+        found = changed_meaning(new, old, self._asked, before=before.config, after=record.config)
         return [unresolved(one, old) for one in found]
+
+    def _asked(self, settings: Settings, meaning: str) -> Sequence[str]:
+        """See `InHand`. 409 while the connector's brokers do not tell it: to ask again is right then."""
+        try:
+            with self._questions:
+                return self._in_hand(settings, meaning)
+        except Unavailable as error:
+            why = f"what connector {settings.name} has begun is not known: {error}"
+            raise Refused(HTTPStatus.CONFLICT, f"Cannot complete request momentarily: {why}") from error
 
 
 def _corrected(

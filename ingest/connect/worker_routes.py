@@ -30,7 +30,7 @@ from ingest.http.http_server import RETRY, Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.plugins import texts_of
 from ingest.http.rest.port import NotLeading
-from ingest.http.rest.rest_routes import READS, RestRoutes, info_of, refuse_other_sites
+from ingest.http.rest.rest_routes import READS, RestRoutes, info_of
 from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing
 from ingest.http.rest.server import FORWARDED
 
@@ -127,7 +127,7 @@ class WorkerRoutes:
         try:
             # Before it is passed on, which leaves out where it comes from; of one that was, too: a page can
             # say so.
-            refuse_other_sites(request)
+            self._routes.refuse_other_sites(request)
         except Refused as error:
             return error_response(error.status, str(error))
         own = self._membership.sender().group

@@ -24,13 +24,14 @@ from headrace.options.configuration_text import (
     References,
     read_text,
 )
-from headrace.options.given import Problems, SettingsError
+from headrace.options.given import Problems, SettingsError, as_written
 from headrace.options.merge import is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
 from headrace.options.worker_text import properties_text, worker_pairs
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
+from ingest.http.other_sites import ANY_SITE, ORIGINS, site_of
 
 _log = structlog.get_logger(__name__)
 
@@ -48,6 +49,7 @@ WORKER_OPTIONS: Final = frozenset(
         "rest.advertised.host.name",
         "rest.advertised.port",
         "session.timeout.ms",
+        ORIGINS,
         "bootstrap.servers",
         _LARGEST,
         *LIMITS,
@@ -77,6 +79,8 @@ class WorkerSettings:
     advertised_port: int | None
     text: str
     """The file as `.properties`: what connectors that leave it out take from it."""
+    origins: frozenset[str]
+    """The sites of others whose pages may change something here, as `site_of` names them."""
     unlimited_text: str
     """The same without what it forbids connectors."""
     resolved: Callable[[str, str], str]
@@ -131,6 +135,7 @@ def read_worker(
     warnings = (f"accepted without a meaning here: {', '.join(unknown)}",) if unknown else ()
     if again := _given_twice(pairs):
         warnings = (*warnings, f"given twice, and the last counts: {', '.join(again)}")
+    origins, of_origins = _origins(given, has_users=frame.http.rest_auth_file is not None)
     return WorkerSettings(
         frame=frame,
         group=group,
@@ -147,7 +152,8 @@ def read_worker(
             {name: value for name, value in written.items() if limit_of(name) is None}
         ),
         resolved=lambda option, text: references().replaced(option, text),
-        warnings=warnings,
+        origins=origins,
+        warnings=(*warnings, *of_origins),
     )
 
 
@@ -216,6 +222,26 @@ def _advertised_host(given: Mapping[str, str]) -> str | None:
             f"rest.advertised.host.name = {text!r}: expected {HOST.expected}, without http:// and without a "
             "port, which is rest.advertised.port."
         ) from error
+
+
+def _origins(given: Mapping[str, str], *, has_users: bool) -> tuple[frozenset[str], list[str]]:
+    """The sites of others whose pages may change something, and what is wrong with those that may not.
+
+    That refuses no file: earlier versions let in none, whatever it named.
+    """
+    named = [one.strip() for one in given.get(ORIGINS, "").split(",") if one.strip()]
+    found = {one: ANY_SITE if one == ANY_SITE else site_of(one) for one in named}
+    warnings = [
+        f"{ORIGINS} has {as_written(ORIGINS, one).shown_whole!r}, which lets no page in: expected "
+        "scheme://host[:port], several with commas"
+        for one, site in found.items()
+        if site is None
+    ]
+    if ANY_SITE in found and not has_users:
+        # Whatever site is visited from this machine could restart its connectors.
+        found[ANY_SITE] = None
+        warnings.append(f"{ORIGINS} has '*', which counts only with rest.auth.file: list the origins")
+    return frozenset(site for site in found.values() if site is not None), warnings
 
 
 def _topic(given: Mapping[str, str], group: str) -> str:

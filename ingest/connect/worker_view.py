@@ -68,6 +68,11 @@ class WorkerDirectory:
         """See `ConnectorDirectory.worker_config`."""
         return self._settings.text
 
+    @property
+    def origins(self) -> Collection[str]:
+        """See `ConnectorDirectory.origins`."""
+        return self._settings.origins
+
     def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
         """See `ConnectorDirectory.judge`: as it would be created, or changed where there is such a one."""
         name = config.get("name", "")

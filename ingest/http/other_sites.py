@@ -1,7 +1,9 @@
 """What tells a request of a web page of another site: the `Host` and the `Origin` that browsers send."""
 
 import ipaddress
+import re
 from collections.abc import Collection
+from typing import Final
 from urllib.parse import urlsplit
 
 
@@ -31,10 +33,38 @@ def is_local(header: str, names: Collection[str]) -> bool:
     return True
 
 
-def is_of_another_site(origin: str, host: str) -> bool:
-    """Whether an `Origin` is not the site that the request's `Host` names; what is no address is not."""
+ORIGINS: Final = "access.control.allow.origin"
+"""The option of a worker's file with the sites of others whose pages may change something."""
+ANY_SITE: Final = "*"
+"""Every page, of whatever site."""
+_USUAL_PORTS: Final = {"http": 80, "https": 443}
+_HOST: Final = re.compile(r"[^\s*,]+")
+
+
+def is_of_another_site(origin: str, host: str, origins: Collection[str] = ()) -> bool:
+    """Whether an `Origin` is neither the site that the request's `Host` names nor one of these.
+
+    `origins` are as `site_of` names them. What is no address is of another site.
+    """
+    if ANY_SITE in origins or site_of(origin) in origins:
+        return False
     try:
         site = urlsplit(origin).netloc
     except ValueError:
         return True
     return site.lower() != host.lower()
+
+
+def site_of(origin: str) -> str | None:
+    """An origin as browsers name it, in small letters and without a usual port; None for what is not one."""
+    try:
+        url = urlsplit(origin.strip())
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        return None
+    if not _HOST.fullmatch(host) or "@" in url.netloc or not url.scheme:
+        return None
+    if url.path not in {"", "/"} or url.query or url.fragment:
+        return None
+    named = f"[{host}]" if ":" in host else host
+    return f"{url.scheme}://{named}" + ("" if port in {None, _USUAL_PORTS.get(url.scheme)} else f":{port}")

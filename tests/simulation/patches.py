@@ -50,7 +50,7 @@ def process() -> Process | None:
 class SimulatedLock:
     """`threading.Lock`."""
 
-    __slots__ = ("_is_held", "_waiting")
+    __slots__ = ("__weakref__", "_is_held", "_waiting")
 
     def __init__(self) -> None:
         self._is_held = False

@@ -16,10 +16,10 @@ _ROUTES: Final = "ingest/connect/worker_routes.py"
 _VIEW: Final = "ingest/connect/worker_view.py"
 _PHASE: Final = "ingest/service/leadership_phase.py"
 
-_CREATE: Final = """        with self._lock:
+_CREATE: Final = """        with self._turn(name):
             if self._found(name) is not None:
                 raise Refused(HTTPStatus.CONFLICT"""
-_CONFIGURE: Final = """        with self._lock:
+_CONFIGURE: Final = """        with self._turn(name):
             before = self._found(name)
             # What was written over"""
 
@@ -29,8 +29,11 @@ MUTATIONS: Final = {
         "what is judged is still so when it is written",
         _CHANGES,
         _CREATE,
-        _CREATE.replace("with self._lock", "if True"),
-        ((_CHANGES, _CONFIGURE, _CONFIGURE.replace("with self._lock", "if True")),),
+        _CREATE.replace("with self._turn(name)", "if True"),
+        (
+            (_CHANGES, _CONFIGURE, _CONFIGURE.replace("with self._turn(name)", "if True")),
+            (_CHANGES, "if self._found(name) != before:", "if False:"),
+        ),
     ),
     "a change is read back": Mutation(
         "worker",

@@ -15,7 +15,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import json_text
 from headrace.options.given import Problem
 from ingest.http.http_server import Request, Response
-from ingest.http.other_sites import is_of_another_site
+from ingest.http.other_sites import ORIGINS, is_of_another_site
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
 from ingest.http.rest.port import (
@@ -50,6 +50,10 @@ class ConnectorDirectory(Protocol):
     @property
     def worker_config(self) -> str:
         """What a configuration may leave out because the worker knows it, as `.properties` text."""
+
+    @property
+    def origins(self) -> Collection[str]:
+        """The sites of others whose pages may change something, as `site_of` names them."""
 
     def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
         """A configuration with what is hidden in it as it was before, and what is this process's in it."""
@@ -121,7 +125,7 @@ class RestRoutes:
     def answer(self, request: Request) -> Response:
         """The answer, errors included: nothing but a bug raises."""
         try:
-            refuse_other_sites(request)
+            self.refuse_other_sites(request)
             return self._router.route(request)
         except Refused as error:
             return error_response(error.status, str(error))
@@ -131,6 +135,18 @@ class RestRoutes:
             return router.conflict(str(error), passes=error.passes)
         except HeadraceError as error:
             return error_response(HTTPStatus.INTERNAL_SERVER_ERROR, str(error))
+
+    def refuse_other_sites(self, request: Request) -> None:
+        """Refused, 403, for a page of another site that makes a visitor's browser change something here."""
+        origin, host = request.headers.get("Origin"), str(request.headers.get("Host", ""))
+        if origin is None or request.method in READS:
+            return
+        if is_of_another_site(str(origin), host, self._directory.origins):
+            raise Refused(
+                HTTPStatus.FORBIDDEN,
+                f"A page of {origin} may not steer this connector, which was asked as {host}: let the proxy "
+                f"between them keep Host; or, of a worker, list {origin} in {ORIGINS} of its file",
+            )
 
     def _find(self, call: Call, message: str) -> ServedConnector:
         """The connector; 404 in these words, with the name for `{}`, when there is none."""
@@ -359,15 +375,6 @@ def _plugin(call: Call) -> str:
     if found is None:
         raise Refused(HTTPStatus.NOT_FOUND, f"Unknown plugin {call.names[0]}.")
     return found
-
-
-def refuse_other_sites(request: Request) -> None:
-    """Refused, 403, for a page of another site that makes a visitor's browser change something here."""
-    origin = request.headers.get("Origin")
-    if origin is None or request.method in READS:
-        return
-    if is_of_another_site(str(origin), str(request.headers.get("Host", ""))):
-        raise Refused(HTTPStatus.FORBIDDEN, f"A page of {origin} may not steer this connector")
 
 
 def _listed(items: Iterator[Any]) -> Iterator[bytes]:

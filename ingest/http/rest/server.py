@@ -5,7 +5,7 @@ That connector's configuration is a file, so nothing here makes or changes one.
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Final, NoReturn, cast
 
@@ -63,6 +63,11 @@ class OnlyConnector:
     def worker_config(self) -> str:
         """See `ConnectorDirectory.worker_config`."""
         return f"bootstrap.servers={describe(self._running).get('bootstrap.servers', '')}"
+
+    @property
+    def origins(self) -> Collection[str]:
+        """See `ConnectorDirectory.origins`: its configuration has no such option."""
+        return ()
 
     def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
         """See `ConnectorDirectory.judge`: its process is its own."""

@@ -12,7 +12,7 @@ import pytest
 from headrace.model.connector_records import ConnectorRecord, WorkerRecord, WorkersRecord
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.rest.server import FORWARDED
-from tests.ingest.connect.test_worker_changes import SINK, SOURCE
+from tests.ingest.connect.test_worker_changes import SINK, SOURCE, WORKER
 from tests.ingest.connect.test_worker_routes import Group
 
 _HOST = "localhost:8083"
@@ -22,13 +22,13 @@ _NONE: Mapping[str, str] = {}
 class Two:
     """`own` is asked; `other` leads and runs `x`, and notes what it is asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str = WORKER) -> None:
         self.asked: list[str] = []
         self.server = HttpServer(
             "127.0.0.1", 0, self._answer, option="rest.listen", methods=None, max_body=65_536
         )
         self.server.start()
-        self.group = Group()
+        self.group = Group(file=file)
         other = WorkerRecord(url=f"http://127.0.0.1:{self.server.port}", connectors=("x",))
         self.group.workers = WorkersRecord(
             leader="other", workers={"other": other, "own": WorkerRecord(url="http://own:1")}
@@ -90,6 +90,27 @@ def test_what_a_worker_is_asked_by_its_own_site_is_passed_on(two: Two, method: s
     assert two.ask(method, path, {"Origin": f"http://{_HOST}"}).status == 200
     assert two.ask(method, path).status == 200
     assert two.asked == [f"{method} {path}"] * 2
+
+
+@pytest.mark.parametrize(("method", "path"), _CHANGES[:-1])
+def test_a_page_of_a_listed_site_steers_though_its_proxy_does_not_keep_host(method: str, path: str) -> None:
+    """Also where another worker carries it out; others are told both ways out."""
+    two = Two(f"{WORKER}\naccess.control.allow.origin=http://a.example, https://UI.example:443/")
+    try:
+        assert two.ask(method, path, {"Origin": "https://ui.example"}).status == 200
+        refused = two.ask(method, path, {"Origin": "https://ui.example:8443"})
+    finally:
+        two.server.close()
+
+    assert two.asked == [f"{method} {path}"]
+    assert refused.status == 403
+    message = json.loads(refused.body)["message"]
+    assert message == (
+        f"A page of https://ui.example:8443 may not steer this connector, which was asked as {_HOST}: let "
+        "the proxy between them keep Host; or, of a worker, list https://ui.example:8443 in "
+        "access.control.allow.origin of its file"
+    )
+    assert all(not name.startswith("Access-Control") for name, _ in refused.headers)
 
 
 def test_an_expanded_list_is_answered_to_each_method_as_the_list_is(two: Two) -> None:

@@ -21,7 +21,14 @@ from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.router import Loggers, conflict
 from ingest.http.rest.server import FORWARDED, patiently
 from localstack.ports import free_port
-from tests.ingest.connect.test_worker_changes import SINK, Store, load_text, none_runs, worker_settings
+from tests.ingest.connect.test_worker_changes import (
+    SINK,
+    WORKER,
+    Store,
+    load_text,
+    none_runs,
+    worker_settings,
+)
 
 
 @dataclass(slots=True)
@@ -52,6 +59,7 @@ class Group:
         read_to_end: Callable[[], HeadraceError | None] = lambda: None,
         reading: Callable[[str], list[str]] = lambda _name: [],
         group: str = "/group",
+        file: str = WORKER,
     ) -> None:
         self.workers: WorkersRecord | None = None
         self.time = Time()
@@ -63,7 +71,7 @@ class Group:
             HostedConnectors(none_runs),
             worker_id="a:1",
             version="9.9",
-            settings=worker_settings(),
+            settings=worker_settings(file),
             cluster_id=lambda: None,
         )
         load = Loading(worker_settings(), load_text)

@@ -9,6 +9,7 @@ from headrace.options import SettingsError
 from headrace.options.configuration_text import parse_properties
 from headrace.vendors.load import load
 from ingest.connect.worker_settings import WorkerSettings, read_worker
+from ingest.http.other_sites import is_of_another_site
 
 CONNECT = r"""
 # as Connect ships it
@@ -201,3 +202,50 @@ def test_names_of_any_signs_stay_what_they_are() -> None:
     """The file is handed on as `.properties`, where `#` and `!` would begin a comment."""
     given = {"bootstrap.servers": "b:1", "#a": "1", "!b": "2", "c d=e:f": "g=#h", "i": "\\j\n k"}
     assert dict(parse_properties(read(json.dumps(given), is_json=True).text)) == given
+
+
+@pytest.mark.parametrize(
+    ("named", "origins", "said"),
+    [
+        ("", set(), []),
+        ("http://ui.example:8000", {"http://ui.example:8000"}, []),
+        ("HTTP://UI.example:80/ , https://[::1]:443", {"http://ui.example", "https://[::1]"}, []),
+        ("https://u:s3cret@a", set(), ["has 'https://***@a', which lets no page in"]),
+        ("*", set(), ["has '*', which counts only with rest.auth.file: list the origins"]),
+        ("https://a,*", {"https://a"}, ["has '*', which counts only with rest.auth.file: list the origins"]),
+        *(
+            (
+                f"https://a,{wrong}",
+                {"https://a"},
+                [f"has {wrong!r}, which lets no page in: expected scheme://"],
+            )
+            for wrong in (
+                "ui.example",
+                "ui.example:8000",
+                "null",
+                "https://*.example",
+                "https://a/ui",
+                "http://a:x",
+                "http://[",
+                "http://",
+            )
+        ),
+    ],
+)
+def test_whose_pages_may_steer(named: str, origins: set[str], said: list[str]) -> None:
+    """Connect's option: what cannot be an origin lets none in, and refuses no file that was taken before."""
+    found = read(f"bootstrap.servers=b:1\naccess.control.allow.origin={named}\n")
+
+    assert found.origins == origins
+    assert len(found.warnings) == len(said)
+    for warning, words in zip(found.warnings, said, strict=True):
+        assert warning.startswith(f"access.control.allow.origin {words}")
+
+
+def test_every_page_may_steer_only_where_there_are_passwords() -> None:
+    """An asterisk would let any page that is visited from this machine restart connectors."""
+    found = read("bootstrap.servers=b:1\nrest.auth.file=/users\naccess.control.allow.origin=*\n")
+
+    assert (set(found.origins), found.warnings) == ({"*"}, ())
+    assert not is_of_another_site("http://evil.example", "connect:8083", found.origins)
+    assert not is_of_another_site("null", "connect:8083", found.origins)

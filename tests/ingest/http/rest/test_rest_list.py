@@ -51,6 +51,7 @@ class Directory:
 
     cluster_id = "cluster"
     worker_config = ""
+    origins = ()
 
     def __init__(self, connectors: Sequence[Noted]) -> None:
         self._connectors = {one.name: one for one in connectors}
