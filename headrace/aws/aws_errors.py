@@ -35,6 +35,7 @@ class AwsRefusal(StrEnum):
     CREDENTIALS = "credentials"
     CLOCK = "clock"  # ours is too far from theirs
     DENIED = "denied"
+    KEY = "key"  # of KMS, which nobody can use for now
     UNAVAILABLE = "unavailable"  # passes by itself
 
 
@@ -159,11 +160,7 @@ _BY_CODE: Final[dict[str, AwsRefusal]] = {
         _R.UNAVAILABLE,
     ),
 }
-_BY_STATUS: Final[dict[int, AwsRefusal]] = {
-    301: _R.OTHER_REGION,
-    403: _R.DENIED,
-    404: _R.NO_RESOURCE,
-}
+_BY_STATUS: Final[dict[int, AwsRefusal]] = {301: _R.OTHER_REGION, 403: _R.DENIED, 404: _R.NO_RESOURCE}
 _ARCHIVED: Final = "InvalidObjectState"
 # These read an object, too, next to what they write.
 _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
@@ -171,9 +168,7 @@ _COPIES: Final = frozenset({"CopyObject", "UploadPartCopy"})
 _MARKER: Final = "DeleteMarker"
 # Read before the tables above when one object was asked for.
 _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
-    "NoSuchKey": _R.MISSING,
-    "NoSuchVersion": _R.MISSING,
-    _MARKER: _R.MISSING,
+    **dict.fromkeys(("NoSuchKey", "NoSuchVersion", _MARKER), _R.MISSING),
     "MethodNotAllowed": _R.UNAVAILABLE,  # not S3's for an object: a proxy's or store's, which may be mended
     "PreconditionFailed": _R.SUPERSEDED,
     "InvalidRange": _R.SUPERSEDED,  # shorter than announced, so another content
@@ -183,19 +178,16 @@ _OBJECT_BY_CODE: Final[dict[str, AwsRefusal]] = {
 }
 _OBJECT_BY_STATUS: Final[dict[int, AwsRefusal]] = {
     301: _R.OTHER_REGION,
-    307: _R.UNAVAILABLE,
     403: _R.FORBIDDEN,
     404: _R.MISSING,
-    405: _R.UNAVAILABLE,
-    408: _R.UNAVAILABLE,
-    409: _R.UNAVAILABLE,
-    412: _R.SUPERSEDED,
-    416: _R.SUPERSEDED,
-    429: _R.UNAVAILABLE,
+    **dict.fromkeys((412, 416), _R.SUPERSEDED),
+    **dict.fromkeys((307, 405, 408, 409, 429), _R.UNAVAILABLE),
 }
 _SERVER_ERRORS: Final = 500
 # S3 and SQS pass on what KMS said, each in its own spelling.
 _KMS: Final = ("KMS.", "Kms")
+# What it says of rights; all else is about the key itself: disabled, to be deleted, not there.
+_OF_RIGHTS: Final = frozenset({"AccessDenied", "AccessDeniedException", "OptInRequired"})
 
 _CLASSES: Final[dict[AwsRefusal, type[HeadraceError]]] = {
     _R.MISSING: ObjectMissing,
@@ -208,6 +200,7 @@ _CLASSES: Final[dict[AwsRefusal, type[HeadraceError]]] = {
     _R.CREDENTIALS: AccessDenied,
     _R.CLOCK: AccessDenied,
     _R.DENIED: AccessDenied,
+    _R.KEY: AccessDenied,
     _R.UNAVAILABLE: SourceUnavailable,
 }
 _SENTENCES: Final[dict[AwsRefusal, str]] = {
@@ -223,6 +216,7 @@ _SENTENCES: Final[dict[AwsRefusal, str]] = {
     _R.CREDENTIALS: "is refused, as the AWS credentials are not valid",
     _R.CLOCK: "is refused, as this machine's clock is wrong",
     _R.DENIED: "is refused",
+    _R.KEY: "is refused, as a KMS key cannot be used",
     _R.UNAVAILABLE: "could not be read for now",
 }
 _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
@@ -246,6 +240,10 @@ _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
             "Grant s3:PutObject (and s3:PutObjectTagging, s3:PutObjectAcl, kms:GenerateDataKey, kms:Decrypt "
             "where they apply)."
         ),
+    },
+    _R.KEY: {
+        **dict.fromkeys(_Scope, "Look at the key: enable it, or cancel its deletion."),
+        _Scope.UPLOAD: "Look at the key: enable it, cancel its deletion, or correct aws.s3.sse.kms.key.id.",
     },
 }
 # What S3 answers to a GET without the key that an object's writer encrypted it with.
@@ -310,8 +308,8 @@ def classify(code: str, status: int, operation: str) -> AwsRefusal:
         return _R.UNAVAILABLE
     of_object = scope is _Scope.OBJECT
     if is_about_key:
-        # Disabled, pending deletion, not ours to use: true of one object or of all, as a 403 is.
-        return _R.FORBIDDEN if of_object else _R.DENIED
+        lack = _R.FORBIDDEN if of_object else _R.DENIED
+        return lack if plain in _OF_RIGHTS else _R.KEY
     known = (_OBJECT_BY_CODE.get(plain) if of_object else None) or _BY_CODE.get(plain)
     known = known or (_OBJECT_BY_STATUS if of_object else _BY_STATUS).get(status)
     if known is not None:
@@ -367,7 +365,9 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
         remedy = _HEAD_REMEDY
     elif scope is _Scope.OBJECT and status == _NOT_ALLOWED and kind is _R.UNAVAILABLE:
         remedy = _NOT_ALLOWED_REMEDY
-    return _CLASSES[kind](sentence if remedy is None else f"{sentence} {remedy}")
+    # True of one object or of all, as a 403 is.
+    made = ObjectForbidden if kind is _R.KEY and scope is _Scope.OBJECT else _CLASSES[kind]
+    return made(sentence if remedy is None else f"{sentence} {remedy}")
 
 
 # What every answer of S3 to these has, whatever was asked for: one of these at least.

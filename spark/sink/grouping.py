@@ -185,7 +185,7 @@ class Grouping:
         if not self._names.has_exact_numbers:
             as_text = partial(double_text, as_text)
         if variable.field is NameField.SCHEMA_NAME:
-            return _Codes(np.zeros(len(records), np.int64), (_schema_name(records.value),))
+            return self._schema_names(records.value)
         if variable.field is NameField.HEADER:
             return self._headers(variable, records, as_text)
         column = records.key if variable.field is NameField.KEY else records.value
@@ -195,6 +195,13 @@ class Grouping:
             values = self._members(column, variable.path)
         what = ":".join([variable.field, *filter(None, [".".join(variable.path)])])
         return _coded(values, what, as_text)
+
+    def _schema_names(self, values: ConvertedColumn) -> _Codes:
+        """One name for all values, and none for nulls: they have the schema of who was fetched with them."""
+        name = _schema_name(values)
+        if name is None or not self._names.has_own_nulls:
+            return _Codes(np.zeros(len(values), np.int64), (name,))
+        return _Codes(np.where(values.nulls(), 1, 0), (name, None))
 
     def _headers(
         self, variable: NameVariable, records: ConvertedRecords, as_text: Callable[[object], Text]

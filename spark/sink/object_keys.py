@@ -111,11 +111,15 @@ class ObjectNames:
         """Whether texts of digits are times in ms."""
         self.has_copied_data = settings.copied_data
         """Whether names show Avro data that are copied and have no columns."""
+        self.has_own_nulls = settings.own_nulls
+        """Whether a null has no schema's name, whatever was fetched with it."""
         self._round_ms = settings.round_ms
         self.value_path = settings.value_path
         self.zone = read_zone(settings.timezone)
         self.grouping = tuple(dict.fromkeys(filter(self._groups, self._template.variables)))
         """The variables whose values group records, each once."""
+        self.shows_schemas = any(each.field is NameField.SCHEMA_NAME for each in self.grouping)
+        """Whether the names of values' schemas group records."""
         self.needs_keys = settings.null_keys is NullKeys.FAIL and any(
             variable.field is NameField.KEY and not variable.path for variable in self.grouping
         )

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import structlog
 
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
+from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.encoding import NewObject, Refused, RowSchema
 from headrace.formats.encoding.encoder import LearningEncoder
 from headrace.model.clock import wall_ms
@@ -71,6 +73,7 @@ class PartitionObjects:
         self._batch = OpenBatch()
         self._closed_ms: int | None = None
         self._known: dict[str, Any] = {}
+        self._nulls: dict[str, TypedColumn] = {}
         # No open object closes by time before this; some of those that would may be closed already.
         self._due_ms: int | None = None
         # When the last one was opened; less where the wall clock was put back since.
@@ -98,6 +101,8 @@ class PartitionObjects:
 
         Where a refused record ends it, what lies below of other groups is written: `grouped` gives no more.
         """
+        if self._tools.shapes.values.names.shows_schemas:
+            grouped = ((group, self._nulls_alike(converted)) for group, converted in grouped)
         if self._together is not RotateTogether.NONE:
             self._write_together(
                 WaitingGroups([WaitingRows(*each, self._times(each[1], now_ms)) for each in grouped]), now_ms
@@ -117,6 +122,23 @@ class PartitionObjects:
         topic = run.records.topic
         values, self._known[topic] = values.learned(self._known.get(topic, pa.null()))
         return replace(run, value=values)
+
+    def _nulls_alike(self, converted: ConvertedRecords) -> ConvertedRecords:
+        """The records; nulls, which names of schemas put into a group of their own, all of one schema.
+
+        Each came with that of a value next to it, which would close their object or, by
+        `schema.compatibility`, not be taken.
+        """
+        value, topic = converted.value, converted.records.topic
+        connect = value.schema.connect if isinstance(value, TypedColumn) else None
+        if connect is None or connect.name is None or not value.nulls().all():
+            return converted
+        assert isinstance(value, TypedColumn), "others have no schema of Connect's"
+        first = self._nulls.get(topic)
+        if first is None:
+            first = self._nulls[topic] = value.take(slice(0, 1)).owned()
+            first.schema = replace(first.schema, version=None)
+        return replace(converted, value=first.take(np.zeros(len(converted), np.int64)))
 
     def _write_alone(self, group: str, converted: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation

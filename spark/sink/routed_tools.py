@@ -31,6 +31,7 @@ from spark.sink.sink_work import (
     DIGIT_TIMES,
     EXACT_NUMBERS,
     FILLED_DEFAULTS,
+    OWN_NULLS,
     PLAIN_PROTOBUF,
     WHOLE_PATHS,
     SinkTaskSettings,
@@ -239,6 +240,7 @@ def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
         cut_times=CUT_TIMES in options.options,
         digit_times=DIGIT_TIMES in options.options,
         copied_data=COPIED_DATA in options.options,
+        own_nulls=OWN_NULLS in options.options,
     )
     sidecars = replace(
         sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")

@@ -28,6 +28,7 @@ from headrace.options.sink_settings import (
     ConverterKind,
     NameTimeSource,
     NameValues,
+    NullValues,
     SinkSettings,
 )
 from headrace.options.transforms.chain import KeyOrValue
@@ -56,6 +57,8 @@ FILLED_DEFAULTS: Final = "defaults"
 """No option: that null fields are the defaults that Connect's schemas have, of JSON and behind transforms."""
 PLAIN_PROTOBUF: Final = "protobuf.values"
 """No option: that Google's wrappers are their values, and that decimals have their own scale."""
+OWN_NULLS: Final = "file.name.nulls"
+"""No option: that nulls have no schema's name, where earlier versions gave them that of a neighbour."""
 _READINGS: Final = frozenset(
     {
         EXACT_NUMBERS,
@@ -66,6 +69,7 @@ _READINGS: Final = frozenset(
         CONNECT_ENVELOPES,
         FILLED_DEFAULTS,
         PLAIN_PROTOBUF,
+        OWN_NULLS,
     }
 )
 _OTHERWISE: Final = ", grouped otherwise than by 1.0.0"
@@ -203,7 +207,18 @@ def _readings(sink: SinkSettings) -> dict[str, str]:
         **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
         **({FILLED_DEFAULTS: "filled"} if filled_groups(sink) else {}),
         **({PLAIN_PROTOBUF: "plain"} if protobuf_groups(sink) else {}),
+        **({OWN_NULLS: "own"} if _shows_schemas_of_nulls(sink) else {}),
     }
+
+
+def _shows_schemas_of_nulls(sink: SinkSettings) -> bool:
+    """Whether nulls may come with a schema whose name would be in names of their objects."""
+    template = sink.output.sidecars.tombstone_template or sink.names.template
+    if NameField.SCHEMA_NAME not in read_name_template(template).fields:
+        return False
+    if sink.output.null_values is not NullValues.WRITE:
+        return False
+    return sink.converters.value.kind in OF_REGISTRIES or bool(sink.transforms.looks_into)
 
 
 def _copied(sink: SinkSettings) -> frozenset[NameField]:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from tests.headrace.formats.encoding.registry import framed, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.support.examples import max_examples
 from tests.support.sink_archives import Written, written
@@ -330,3 +331,78 @@ def test_what_a_predicate_leaves_alone_is_written_alike(output: str, *, of_keys:
 
     alone, together = (_account(written(config, records, stops=True, batch=batch)) for batch in (1, 1000))
     assert alone == together
+
+
+_REGISTRY: Final = registry()
+
+
+def _framed(name: str) -> bytes:
+    schema = {"type": "record", "name": name, "fields": [{"name": "a", "type": ["null", "int"]}]}
+    return framed(_REGISTRY, schema, {"a": 1}, f"t-{name}")
+
+
+def _framed_json(name: str) -> bytes:
+    schema = json.dumps({"type": "object", "title": name, "properties": {"a": {"type": "integer"}}})
+    return framed_as(_REGISTRY, "JSON", schema, b'{"a":1}', f"json-{name}")
+
+
+def _framed_protobuf(name: str) -> bytes:
+    schema = f'syntax="proto3"; message {name} {{ int32 a = 1; }}'
+    return framed_as(_REGISTRY, "PROTOBUF", schema, b"\x00\x08\x01", f"protobuf-{name}")
+
+
+_CONFLUENTS: Final = "io.confluent.connect"
+_FRAMED: Final = {
+    "avro": (f"{_CONFLUENTS}.avro.AvroConverter", _framed),
+    "json": (f"{_CONFLUENTS}.json.JsonSchemaConverter", _framed_json),
+    "protobuf": (f"{_CONFLUENTS}.protobuf.ProtobufConverter", _framed_protobuf),
+}
+_BY_SCHEMA: Final = {"file.name.template": "{{schema_name}}/" + _TAIL}
+_OF_REGISTRIES: Final[dict[str, dict[str, str]]] = {
+    "jsonl": {"output.format": "jsonl"},
+    "json bare": {"output.format": "json", **_BARE},
+    "csv": {"output.format": "csv"},
+    "aiven jsonl": {"output.layout": "aiven", "output.format": "jsonl", "output.fields": "value"},
+    "masked jsonl": {
+        "output.format": "jsonl",
+        "transforms": "m",
+        "transforms.m.type": f"{_CLASS}.transforms.InsertField$Value",
+        "transforms.m.partition.field": "p",
+    },
+}
+_FIRST: Final = {"names": "by schema", "rotation": "two records"}
+
+
+@pytest.mark.parametrize("output", _OF_REGISTRIES)
+@pytest.mark.parametrize("converter", _FRAMED)
+@settings(max_examples=min(max_examples() // 4, 12))
+@given(
+    kinds=st.lists(st.sampled_from(["A", "B", None, "junk"]), min_size=2, max_size=6),
+    names=st.sampled_from(["by schema", "plain", "none"]),
+    rotation=st.sampled_from(sorted(_ROTATIONS)),
+    cuts=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+)
+@example(kinds=[None, "A", "A"], cuts=[1, 2], **_FIRST)
+@example(kinds=["A", None, "B", "B", "B"], cuts=[1, 4], **_FIRST)
+def test_any_cut_of_a_registrys_values_gives_the_same_archive(
+    output: str, converter: str, kinds: list[str | None], names: str, rotation: str, cuts: list[int]
+) -> None:
+    """A null, which names no schema, is taken for itself, too."""
+    kind, framed_of = _FRAMED[converter]
+    own = {"by schema": _BY_SCHEMA, "plain": _BY_SCHEMA | {"file.name.values": "plain"}, "none": {}}[names]
+    options = {
+        **_KEYS,
+        "value.converter": kind,
+        "value.converter.schema.registry.url": _REGISTRY.urls[0],
+        **_OF_REGISTRIES[output],
+        **own,
+        **_ROTATIONS[rotation],
+    }
+    records = [
+        (b"k", None if each is None else b"not framed" if each == "junk" else framed_of(each))
+        for each in kinds
+    ]
+    alone = _account(_written(options, records, 1))
+
+    assert _account(_written(options, records, 1000)) == alone
+    assert _account(_written(options, records, cuts)) == alone

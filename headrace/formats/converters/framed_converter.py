@@ -153,8 +153,9 @@ class FramedConverter:
         self._last: dict[str, SchemaKey] = {}
 
     def convert(self, column: Column, topic: str, faults: RowFaults) -> list[Segment]:
-        """A segment for each schema; nulls are with the schema of the record before them, if that is read.
+        """A segment for each schema; a null is with that of the value before it in the column, else after it.
 
+        Where the column has no value, it is with the last one that was converted, if that is read.
         RowsUnread at the first row of a schema that is not asked for now.
         """
         frames = self._framing.frames(column, self._what, faults)

@@ -84,6 +84,7 @@ class Cause(StrEnum):
 
     MISSING = "missing"
     DENIED = "denied"
+    KEY = "key"  # of KMS
     CREDENTIALS = "credentials"
     ELSEWHERE = "elsewhere"  # another region's
     ARCHIVED = "archived"

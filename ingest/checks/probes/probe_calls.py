@@ -106,6 +106,7 @@ _CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
     AwsRefusal.NO_RESOURCE: Cause.MISSING,
     AwsRefusal.FORBIDDEN: Cause.DENIED,
     AwsRefusal.DENIED: Cause.DENIED,
+    AwsRefusal.KEY: Cause.KEY,
     AwsRefusal.CREDENTIALS: Cause.CREDENTIALS,
     AwsRefusal.OTHER_REGION: Cause.ELSEWHERE,
     AwsRefusal.ARCHIVED: Cause.ARCHIVED,

@@ -136,3 +136,18 @@ def test_a_sentence_names_the_remedy(code: str, operation: str, remedy: str) -> 
     assert sentence.startswith("the thing ")
     assert f"({code}): AWS said so." in sentence
     assert remedy in sentence
+
+
+@pytest.mark.parametrize(
+    "code", ["KMS.DisabledException", "KMS.KMSInvalidStateException", "KMS.NotFoundException", "KmsDisabled"]
+)
+@pytest.mark.parametrize(
+    "operation", ["GetObject", "HeadObject", "CreateMultipartUpload", "CopyObject", "ReceiveMessage"]
+)
+def test_a_key_that_cannot_be_used_is_no_lack_of_rights(code: str, operation: str) -> None:
+    """Only who writes with a key of an option of ours is told that option."""
+    sentence = str(refusal(code, 400, operation, what="it", message="Key 1 is disabled."))
+
+    assert "enable it" in sentence
+    assert not {"grant", "Grant"} & set(sentence.split())
+    assert ("aws.s3.sse.kms.key.id" in sentence) is (operation == "CreateMultipartUpload")

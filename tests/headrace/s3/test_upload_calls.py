@@ -269,7 +269,8 @@ def test_credentials_that_expire_in_between_are_resolved_again(bucket: str, prox
     ("refusal", "kind", "words"),
     [
         (error("AccessDenied", 403), AccessDenied, "is refused .AccessDenied.. Grant s3:PutObject"),
-        (error("KMS.DisabledException", 400), AccessDenied, "kms:GenerateDataKey"),
+        (error("KMS.AccessDeniedException", 400), AccessDenied, "kms:GenerateDataKey"),
+        (error("KMS.DisabledException", 400), AccessDenied, "enable it, .*aws.s3.sse.kms.key.id"),
         (error("NoSuchBucket", 404), ResourceMissing, "does not exist .NoSuchBucket.. Create the bucket"),
         (error("InvalidStorageClass", 400), InvalidConfiguration, "Why. Correct aws.s3.storage.class"),
         (error("AccessControlListNotSupported", 400), InvalidConfiguration, "Remove aws.s3.acl"),

@@ -1,0 +1,142 @@
+"""Names that show the schema of values: a null has none, whatever it was fetched with."""
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import fastavro
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.conversion.sink_records import sink_records
+from headrace.model.sink_entries import GroupingOptions
+from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
+from headrace.model.sink_protocol import PartitionGrant
+from spark.sink.partition_work import PartitionWork
+from spark.sink.sink_work import OWN_NULLS, can_group_by, grouping_options
+from tests.headrace.formats.encoding.registry import framed, registry
+from tests.headrace.vendors.archive import Record
+from tests.spark.sink.grouped import TAIL, tools_after
+from tests.support.sink_archives import Written, kafka_records, sink_settings, written
+
+_TYPE: Final = "org.apache.kafka.connect.transforms."
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_REGISTRY: Final = registry()
+_MASK: Final = {
+    "transforms": "m",
+    "transforms.m.type": _TYPE + "InsertField$Value",
+    "transforms.m.partition.field": "p",
+}
+_JSON: Final = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "output.format": "parquet"}
+_APART: Final = {
+    "file.name.template": "{{topic}}/{{schema_name}}/{{topic}}+{{partition}}+{{start_offset}}{{extension}}",
+    "sidecars": "keys",
+    "sidecars.tombstones.directory": "gone",
+}
+_BY_SCHEMA: Final = {"file.name.template": "{{schema_name}}/" + TAIL}
+
+
+def _value(name: str) -> bytes:
+    schema = {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]}
+    return framed(_REGISTRY, schema, {name.lower(): 1}, f"t-{name}")
+
+
+_A: Final = _value("Ordered")
+_B: Final = _value("Paid")
+
+
+def _configured(changes: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "connector.class": "HeadraceSink",
+        "aws.s3.bucket.name": "bucket",
+        "topics": "t",
+        "file.compression.type": "none",
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": _REGISTRY.urls[0],
+        **_BY_SCHEMA,
+        **changes,
+    }
+
+
+def _records(values: Sequence[bytes | None]) -> list[Record]:
+    return [Record("t", 0, offset, 1_800_000_000_000, b"k", value, ()) for offset, value in enumerate(values)]
+
+
+def _written(changes: Mapping[str, str], values: Sequence[bytes | None], cuts: Any) -> Written:
+    return written(_configured(changes), _records(values), stops=True, batch=cuts)
+
+
+@pytest.mark.parametrize("changes", [{}, _MASK, {"file.name.values": "plain"}])
+@pytest.mark.parametrize("cuts", [1, 1000, [1, 2], [2, 1]])
+def test_a_null_has_no_schema_whatever_is_fetched_with_it(changes: Mapping[str, str], cuts: Any) -> None:
+    """A replay fetches otherwise: of another group, it would be passed over or archived again."""
+    found = _written({"output.format": "jsonl", **changes}, [None, _A, None, _B, None, _A], cuts)
+    null = "null" if "file.name.values" in changes else _NULL
+    rows = {key: len(each.body.splitlines()) for key, each in found.objects.items()}
+    assert rows == {f"{null}/t/0/0.jsonl": 3, "Ordered/t/0/1.jsonl": 2, "Paid/t/0/3.jsonl": 1}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("compatibility", ["none", "backward", "forward", "full"])
+@pytest.mark.parametrize("changes", [{}, _MASK, {"rotate.together": "first"}])
+def test_nulls_of_several_schemas_are_in_one_object(
+    form: str, compatibility: str, changes: Mapping[str, str]
+) -> None:
+    """Of their neighbours' schemas each would close it, or be refused."""
+    own = {"output.format": form, "schema.compatibility": compatibility, "errors.tolerance": "all"}
+    found = _written({**own, **changes}, [_A, None, _B, None, _A, None, _B, None], [2])
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert (found.dead_letters, found.stops) == ((), {})
+    assert rows == {f"{_NULL}/t/0/1": 4, "Ordered/t/0/0": 2, "Paid/t/0/2": 2}
+
+
+def _rows(body: bytes) -> int:
+    if body.startswith(b"PAR1"):
+        return len(pq.read_table(io.BytesIO(body)))
+    return len(list(fastavro.reader(io.BytesIO(body))))
+
+
+def test_what_was_open_at_an_upgrade_is_grouped_as_it_was() -> None:
+    """A null was with the value before it: what covers that value covers the null, and no more."""
+    settings = sink_settings(_configured({"output.format": "jsonl"}))
+    assert settings.sink is not None
+    options = {name: text for name, text in grouping_options(settings.sink).items() if name != OWN_NULLS}
+    before = GroupingOptions(hash="before", options=options)
+    tools = tools_after(before, settings)
+    earlier = ArchivedBefore(options="before", done=(("Paid", 1),))
+    grant = PartitionGrant(topic="t", partition=0, topic_id="id", offset=0, highest=2, earlier=(earlier,))
+    records = kafka_records(_records([_B, None, _A, None]))
+    runs = sink_records(settings.sink).convert(records).runs
+
+    archived = PartitionWork(grant, tools)._archived_by_earlier_options(records, runs)
+
+    assert can_group_by(before, settings.sink)
+    assert archived is not None
+    assert np.sort(archived).tolist() == [0, 1]
+    assert [one.group for run in runs for one in tools.shapes.split(run).parts] == [
+        *("Paid", _NULL),
+        *("Ordered", _NULL),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_noted"),
+    [
+        ({}, True),
+        ({"value.converter": "io.confluent.connect.json.JsonSchemaConverter"}, True),
+        ({"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"}, True),
+        ({"file.name.values": "plain"}, True),
+        (_JSON, False),
+        (_JSON | _MASK, True),
+        ({"file.name.template": TAIL}, False),
+        ({"behavior.on.null.values": "ignore"}, False),
+        (_APART, False),
+        ({"file.name.template": "{{value:a}}/" + TAIL}, False),
+    ],
+)
+def test_only_names_that_show_schemas_are_noted(changes: Mapping[str, str], *, is_noted: bool) -> None:
+    """All others keep the hash that they had."""
+    sink = sink_settings(_configured(changes)).sink
+    assert sink is not None
+    assert (OWN_NULLS in grouping_options(sink)) is is_noted
