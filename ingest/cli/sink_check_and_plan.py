@@ -1,7 +1,7 @@
 """`headrace check` and `headrace plan` for a sink: bucket, topics and group, and what is not archived yet."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import Any, Final
 
@@ -123,8 +123,9 @@ def _ledger_findings(settings: Settings, found: Survey) -> list[Finding]:
             reading = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
             if reading is not None:
                 closing.enter_context(reading)
-                lost = lost_ledger_end(settings, found, reading)
-                findings += (warn("ledger", sentence, _DISASTER) for sentence in lost)
+                with suppress(HeadraceError):
+                    lost = lost_ledger_end(settings, found, reading)
+                    findings += (warn("ledger", sentence, _DISASTER) for sentence in lost)
             if root is not None:
                 known = () if reading is None else reading.cache.controls()
                 findings += takeover_findings(root, takeover_facts(settings, found.partitions, known))

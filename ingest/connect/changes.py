@@ -346,7 +346,7 @@ class ConnectorChanges:
         return [unresolved(one, old) for one in found]
 
     def _asked(self, settings: Settings, meaning: str) -> Sequence[str]:
-        """See `InHand`. 409 while the connector's brokers do not tell it: to ask again is right then."""
+        """See `InHand`. 409 while the connector's brokers do not tell it, which clients ask again."""
         try:
             with self._questions:
                 return self._in_hand(settings, meaning)

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.message import Message
 from functools import partial
@@ -37,6 +37,8 @@ from ingest.http.rest.server import FORWARDED
 _STATES: Final = ("RUNNING", "PAUSED", "STOPPED")
 _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
 _CONNECTOR_SEGMENTS: Final = 2
+# What workers ask each other for, and how.
+_INTERNAL_ACTS: Final = {"reading": {"GET"}, "workers": {"PUT", "DELETE"}}
 # As long as a worker waits for each of its own (docs/rest.md).
 _LIST_SECONDS: Final = 5.0
 
@@ -288,21 +290,37 @@ class WorkerRoutes:
 
     def _internal(self, request: Request, segments: list[str]) -> Response:
         membership = self._membership
-        if segments[:2] == ["internal", "reading"] and len(segments) == _CONNECTOR_SEGMENTS + 1:
+        acts = _INTERNAL_ACTS.get(segments[1]) if len(segments) == _CONNECTOR_SEGMENTS + 1 else None
+        if acts is None:
+            return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
+        if refused := _refused_to_browsers(request, acts):
+            return refused
+        name = segments[2]
+        if segments[1] == "reading":
             try:
-                return Response.of_json(list(membership.reading(segments[2])))
+                return Response.of_json(list(membership.reading(name)))
             except NotLeading as error:
                 return conflict(str(error), passes=error.passes)
-        if segments[:2] != ["internal", "workers"] or len(segments) != _CONNECTOR_SEGMENTS + 1:
-            return error_response(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         if not membership.is_leading():
             return _conflict("this worker does not lead")
         if request.method == "DELETE":
-            membership.on_leaving(segments[2])
+            membership.on_leaving(name)
         else:
             url = request.body.decode("utf-8", "replace").strip()
-            membership.on_heartbeat(segments[2], url or None)
+            membership.on_heartbeat(name, url or None)
         return Response.empty(HTTPStatus.NO_CONTENT)
+
+
+def _refused_to_browsers(request: Request, acts: Collection[str]) -> Response | None:
+    """The answer to what no worker asks; None for what one may.
+
+    A picture in any page makes its visitor's browser GET, which says not where it comes from; a form POSTs.
+    """
+    if request.headers.get("Origin") is not None:
+        return error_response(HTTPStatus.FORBIDDEN, "only another worker may ask for this")
+    if request.method not in acts:
+        return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "HTTP 405 Method Not Allowed")
+    return None
 
 
 def reading_elsewhere(url: str, name: str, sender: Sender) -> list[str]:

@@ -31,7 +31,7 @@ from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limit
 from headrace.options.worker_text import properties_text, worker_pairs
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
-from ingest.http.other_sites import ANY_SITE, ORIGINS, site_of
+from ingest.http.other_sites import ORIGINS, site_of
 
 _log = structlog.get_logger(__name__)
 
@@ -107,7 +107,7 @@ def read_worker(
     own = references()
     # What goes on to connectors keeps its references: they are resolved where it is used.
     given = {
-        name: _resolved(own, name, value) if name in WORKER_OPTIONS else value
+        name: _resolved(own, name, value) if name in WORKER_OPTIONS - {ORIGINS} else value
         for name, value in written.items()
     }
     listen = _rest_listen(given)
@@ -135,7 +135,7 @@ def read_worker(
     warnings = (f"accepted without a meaning here: {', '.join(unknown)}",) if unknown else ()
     if again := _given_twice(pairs):
         warnings = (*warnings, f"given twice, and the last counts: {', '.join(again)}")
-    origins, of_origins = _origins(given, has_users=frame.http.rest_auth_file is not None)
+    origins, of_origins = _origins(own, given.get(ORIGINS, ""))
     return WorkerSettings(
         frame=frame,
         group=group,
@@ -224,23 +224,24 @@ def _advertised_host(given: Mapping[str, str]) -> str | None:
         ) from error
 
 
-def _origins(given: Mapping[str, str], *, has_users: bool) -> tuple[frozenset[str], list[str]]:
+def _origins(references: References, written: str) -> tuple[frozenset[str], list[str]]:
     """The sites of others whose pages may change something, and what is wrong with those that may not.
 
-    That refuses no file: earlier versions let in none, whatever it named.
+    That refuses no file: earlier versions let in none, whatever it named. An asterisk, which is in many files
+    of Connect's, lets none in: any page that is visited on the machine could restart connectors then.
     """
-    named = [one.strip() for one in given.get(ORIGINS, "").split(",") if one.strip()]
-    found = {one: ANY_SITE if one == ANY_SITE else site_of(one) for one in named}
+    try:
+        text = references.replaced(ORIGINS, written)
+    except ReferenceMissing as error:
+        return frozenset(), [f"{ORIGINS} = {written!r} lets no page in: {error}"]
+    found = {one.strip(): site_of(one) for one in text.split(",") if one.strip()}
+    wrong = [one for one, site in found.items() if site is None]
     warnings = [
         f"{ORIGINS} has {as_written(ORIGINS, one).shown_whole!r}, which lets no page in: expected "
         "scheme://host[:port], several with commas"
-        for one, site in found.items()
-        if site is None
+        # What a reference leads to is shown nowhere.
+        for one in (wrong if text == written else [written] if wrong else [])
     ]
-    if ANY_SITE in found and not has_users:
-        # Whatever site is visited from this machine could restart its connectors.
-        found[ANY_SITE] = None
-        warnings.append(f"{ORIGINS} has '*', which counts only with rest.auth.file: list the origins")
     return frozenset(site for site in found.values() if site is not None), warnings
 
 

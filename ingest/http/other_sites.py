@@ -35,8 +35,6 @@ def is_local(header: str, names: Collection[str]) -> bool:
 
 ORIGINS: Final = "access.control.allow.origin"
 """The option of a worker's file with the sites of others whose pages may change something."""
-ANY_SITE: Final = "*"
-"""Every page, of whatever site."""
 _USUAL_PORTS: Final = {"http": 80, "https": 443}
 _HOST: Final = re.compile(r"[^\s*,]+")
 
@@ -46,7 +44,7 @@ def is_of_another_site(origin: str, host: str, origins: Collection[str] = ()) ->
 
     `origins` are as `site_of` names them. What is no address is of another site.
     """
-    if ANY_SITE in origins or site_of(origin) in origins:
+    if site_of(origin) in origins:
         return False
     try:
         site = urlsplit(origin).netloc
@@ -66,5 +64,8 @@ def site_of(origin: str) -> str | None:
         return None
     if url.path not in {"", "/"} or url.query or url.fragment:
         return None
-    named = f"[{host}]" if ":" in host else host
+    try:
+        named = f"[{ipaddress.ip_address(host).compressed}]" if ":" in host else host.encode("idna").decode()
+    except ValueError:
+        return None
     return f"{url.scheme}://{named}" + ("" if port in {None, _USUAL_PORTS.get(url.scheme)} else f":{port}")

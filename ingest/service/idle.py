@@ -98,9 +98,10 @@ class UntilIdle:
 _log = structlog.get_logger(__name__)
 
 _QUIET_SECONDS: Final = 1.0
-# Who keeps pace reads what was there at a moment within the first, again and again for the second.
-_BEHIND_SECONDS: Final = 5.0
-_PACE_SECONDS: Final = 10.0
+# Who keeps pace reads what was there at a moment within the first, again and again for the second. Writers of
+# transactions that last longer are not kept pace with.
+_BEHIND_SECONDS: Final = 60.0
+_PACE_SECONDS: Final = 60.0
 
 _Ends = Mapping[tuple[str, int], int]
 

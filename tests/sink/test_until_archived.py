@@ -298,13 +298,13 @@ def test_a_topic_that_is_written_to_meanwhile_is_archived_once(every: float) -> 
     assert one.archive.is_paused
 
 
-@pytest.mark.parametrize(("lag", "ends"), [(1, True), (2000, False)])
+@pytest.mark.parametrize(("lag", "ends"), [(1, True), (2500, True), (7000, False)])
 def test_fast_writers_are_not_waited_for(lag: int, *, ends: bool) -> None:
     """A hundred records a second, so that the log never ends where it is read to: kept pace with, or not."""
     one = _granted(end=100)
     until = _until(one)
     over = None
-    for turn in range(300):
+    for turn in range(2400):
         now = turn / 10
         end = 100 + turn * 10
         read = max(0, end - lag)
@@ -316,7 +316,7 @@ def test_fast_writers_are_not_waited_for(lag: int, *, ends: bool) -> None:
             until.advance(now + 1)
             break
     assert (over is not None, until.is_over) == (ends, ends)
-    assert over is None or 10 <= over < 16
+    assert over is None or 60 <= over < 122
 
 
 def test_a_slot_that_has_not_met_its_log_yet_has_not_read_it() -> None:

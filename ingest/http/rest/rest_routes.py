@@ -15,7 +15,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import json_text
 from headrace.options.given import Problem
 from ingest.http.http_server import Request, Response
-from ingest.http.other_sites import ORIGINS, is_of_another_site
+from ingest.http.other_sites import ORIGINS, is_of_another_site, site_of
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
 from ingest.http.rest.port import (
@@ -142,10 +142,12 @@ class RestRoutes:
         if origin is None or request.method in READS:
             return
         if is_of_another_site(str(origin), host, self._directory.origins):
+            site = site_of(str(origin))
+            listed = "" if site is None else f"; or, of a worker, list {site} in {ORIGINS} of its file"
             raise Refused(
                 HTTPStatus.FORBIDDEN,
                 f"A page of {origin} may not steer this connector, which was asked as {host}: let the proxy "
-                f"between them keep Host; or, of a worker, list {origin} in {ORIGINS} of its file",
+                f"between them keep Host{listed}",
             )
 
     def _find(self, call: Call, message: str) -> ServedConnector:

@@ -113,6 +113,14 @@ def test_a_page_of_a_listed_site_steers_though_its_proxy_does_not_keep_host(meth
     assert all(not name.startswith("Access-Control") for name, _ in refused.headers)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "PATCH"])
+def test_no_page_can_register_a_worker(two: Two, method: str) -> None:
+    """A picture's GET says not where it comes from, and a form's POST asks nobody first."""
+    for headers in ({}, {"Origin": f"http://{_HOST}"}):
+        assert two.ask(method, "/internal/workers/ghost", headers).status == (403 if headers else 405)
+    assert two.ask("PUT", "/internal/workers/ghost", {"Origin": f"http://{_HOST}"}).status == 403
+
+
 def test_an_expanded_list_is_answered_to_each_method_as_the_list_is(two: Two) -> None:
     """HEAD is GET without its body, OPTIONS lists what there is, and no other method asks another worker."""
     path = "/connectors?expand=status"

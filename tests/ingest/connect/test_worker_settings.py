@@ -9,7 +9,6 @@ from headrace.options import SettingsError
 from headrace.options.configuration_text import parse_properties
 from headrace.vendors.load import load
 from ingest.connect.worker_settings import WorkerSettings, read_worker
-from ingest.http.other_sites import is_of_another_site
 
 CONNECT = r"""
 # as Connect ships it
@@ -211,8 +210,14 @@ def test_names_of_any_signs_stay_what_they_are() -> None:
         ("http://ui.example:8000", {"http://ui.example:8000"}, []),
         ("HTTP://UI.example:80/ , https://[::1]:443", {"http://ui.example", "https://[::1]"}, []),
         ("https://u:s3cret@a", set(), ["has 'https://***@a', which lets no page in"]),
-        ("*", set(), ["has '*', which counts only with rest.auth.file: list the origins"]),
-        ("https://a,*", {"https://a"}, ["has '*', which counts only with rest.auth.file: list the origins"]),
+        ("https://b\u00fccher.example,http://[0::1]", {"https://xn--bcher-kva.example", "http://[::1]"}, []),
+        ("${env:UI}", {"https://ui.example"}, []),
+        (
+            "${env:UI},${env:WORD}",
+            {"https://ui.example"},
+            ["has '${env:UI},${env:WORD}', which lets"],
+        ),
+        ("${env:GONE}", set(), ["= '${env:GONE}' lets no page in: "]),
         *(
             (
                 f"https://a,{wrong}",
@@ -222,6 +227,7 @@ def test_names_of_any_signs_stay_what_they_are() -> None:
             for wrong in (
                 "ui.example",
                 "ui.example:8000",
+                "*",
                 "null",
                 "https://*.example",
                 "https://a/ui",
@@ -234,18 +240,14 @@ def test_names_of_any_signs_stay_what_they_are() -> None:
 )
 def test_whose_pages_may_steer(named: str, origins: set[str], said: list[str]) -> None:
     """Connect's option: what cannot be an origin lets none in, and refuses no file that was taken before."""
-    found = read(f"bootstrap.servers=b:1\naccess.control.allow.origin={named}\n")
+    found = read_worker(
+        f"bootstrap.servers=b:1\naccess.control.allow.origin={named}\n",
+        is_json=False,
+        environment={"UI": "https://ui.example", "WORD": "s3cret-token"},
+        read_file=str,
+    )
 
     assert found.origins == origins
     assert len(found.warnings) == len(said)
     for warning, words in zip(found.warnings, said, strict=True):
         assert warning.startswith(f"access.control.allow.origin {words}")
-
-
-def test_every_page_may_steer_only_where_there_are_passwords() -> None:
-    """An asterisk would let any page that is visited from this machine restart connectors."""
-    found = read("bootstrap.servers=b:1\nrest.auth.file=/users\naccess.control.allow.origin=*\n")
-
-    assert (set(found.origins), found.warnings) == ({"*"}, ())
-    assert not is_of_another_site("http://evil.example", "connect:8083", found.origins)
-    assert not is_of_another_site("null", "connect:8083", found.origins)
