@@ -379,8 +379,10 @@ class Catalogue:
             return None
         if entry is not None:
             s3_object = in_its_time(replace(s3_object, size=entry.size), entry, source)
-        # What is begun has its place among the versions; out of the table its entry could expire.
-        if entry is None or not is_begun(entry):
+        # What is begun has its place among the versions; out of the table its entry could expire. What has an
+        # offset in its name, or is of an archive, others wait for in the table.
+        is_awaited = route.archive is not None or route.start_offset is not None
+        if not is_awaited and (entry is None or not is_begun(entry)):
             held = self.questions.hold(s3_object, source)
             if held is not None:
                 return held
@@ -422,7 +424,9 @@ class Catalogue:
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
         else:
             s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
-            self._begin(s3_object, route, entry, now, effects, is_fresh=False)
+            pending = self._begin(s3_object, route, entry, now, effects, is_fresh=False)
+            # A restored copy: its upload is long ago.
+            pending.is_replayed |= entry is not None and entry.reason == "archived"
 
     def _knows_keys(self, bucket: str) -> bool:
         """Whether the ledger has an object of the bucket below the prefix."""

@@ -1,6 +1,7 @@
 """Whether an object that is announced or listed is new, by its entry; events that only a HEAD confirms."""
 
 from bisect import bisect_left, insort
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from heapq import heappop, heappush
@@ -15,6 +16,8 @@ from ingest.source.notification import EventKind, ObjectEvent
 
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
 _ARCHIVED_AGAIN_MS: Final = 3_600_000
+# Those of one key that wait; a tenth of a second of the service's thread when they are let go.
+_MOST_OF_A_KEY: Final = 1000
 
 
 class Source(Enum):
@@ -210,10 +213,13 @@ class HeadRequests:
         return again
 
     def hold(self, s3_object: S3Object, source: Source) -> str | None:
-        """The token to wait for where a HEAD about an earlier version of the key is unanswered, else None."""
+        """The token to wait for where a HEAD about an earlier version of the key is unanswered, else None.
+
+        None as well where very many of the key wait: all are let go in one turn.
+        """
         line = (*s3_object.id.place, s3_object.sequencer is not None)
         versions, order = self._versions.get(line), _order_of(s3_object)
-        if versions is None or versions.is_free(order):
+        if versions is None or versions.is_free(order) or len(versions.waiting) >= _MOST_OF_A_KEY:
             return None
         number = next(self._numbers)
         held = HeldObject(token=f"held-{number}", object=s3_object, source=source)
@@ -221,9 +227,10 @@ class HeadRequests:
         self._held.add(held.token)
         return held.token
 
-    def is_held(self, token: str) -> bool:
-        """Whether this is a token of `hold`."""
-        return token in self._held
+    @property
+    def held(self) -> AbstractSet[str]:
+        """The tokens of `hold` of what still waits."""
+        return self._held
 
     def release(self, question: OpenHeadRequest) -> list[HeldObject]:
         """What need not wait any more since this question was closed, the earliest version first."""
@@ -310,7 +317,8 @@ def announced_again(pending: PendingObject, s3_object: S3Object, source: Source)
     shown = shown_again(known, s3_object)
     is_restore = source is Source.RESTORE
     pending.is_replayed |= is_restore
-    if is_restore or (pending.entry is not None and is_begun(pending.entry)):
+    is_kept = is_restore or (pending.entry is not None and is_begun(pending.entry))
+    if is_kept and known.last_modified_ms:
         shown = replace(shown, last_modified_ms=known.last_modified_ms)  # as `in_its_time`
     says_more = known.sequencer is None and (
         s3_object.sequencer is not None or s3_object.last_modified_ms >= known.last_modified_ms

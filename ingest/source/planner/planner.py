@@ -91,7 +91,7 @@ class Planner:
             self._holds,
             self._queue.goes_before,
             is_unlisted=listing.waits,
-            is_held=catalogue.questions.is_held,
+            held=catalogue.questions.held,
         )
         self._failing = RetryPolicy(self._states, limits, backoff)
 

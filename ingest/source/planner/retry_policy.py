@@ -7,6 +7,7 @@ while, and messages that no slot can bring forward wait for a time, or for somet
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -277,7 +278,7 @@ class Waiting:
     """Finds them; of the planner, on its thread.
 
     `goes_before` gives what holds an object's place back, `is_unlisted` whether that waits for a listing,
-    `is_held`, whether this is the token of a version that waits for the HEAD of an earlier one.
+    `held` has the tokens of versions that wait for the HEAD of an earlier one.
     """
 
     def __init__(
@@ -286,13 +287,13 @@ class Waiting:
         holds: Holds,
         goes_before: Callable[[PendingObject], PendingObject | None],
         is_unlisted: Callable[[PendingObject], bool],
-        is_held: Callable[[str], bool],
+        held: AbstractSet[str],
     ) -> None:
         self._states = states
         self._holds = holds
         self._goes_before = goes_before
         self._is_unlisted = is_unlisted
-        self._is_held = is_held
+        self._held = held
 
     def park(self, now: Instant) -> tuple[str, ...]:
         """Messages that need not be counted among those that are worked on; each is given once.
@@ -300,7 +301,7 @@ class Waiting:
         Only as long as `max.pending.objects` is not reached: that bounds memory.
         """
         states = self._states
-        if len(states.table) >= states.max_pending_objects:
+        if len(states.table) + len(self._held) >= states.max_pending_objects:
             return ()
         room = int(states.max_pending_objects * _PARKED_FOR_LISTING) - states.messages.parked
         found = []
@@ -319,7 +320,7 @@ class Waiting:
 
     def _waits(self, item: Owed, now: Instant) -> bool:
         if not isinstance(item, ObjectId):
-            return self._is_held(item)
+            return item in self._held
         pending = self._states.table.find(item)
         if pending is None:
             return False

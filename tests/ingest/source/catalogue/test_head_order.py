@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object
 from headrace.model.positions import BytePosition
+from headrace.options.choices import Ordering
 from ingest.source.catalogue.deduplication import HeadRequests, Source, as_announced
 from ingest.source.notification import EventKind
+from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
 
 
@@ -180,6 +182,33 @@ def test_restored_objects_wait_as_well() -> None:
     answer(desk, first, 1)
     assert sorted(read(desk)) == ["0", "1"]
     assert sorted(desk.settled) == ["m0", "m1", "m2"]
+
+
+def test_what_others_wait_for_does_not_wait() -> None:
+    """`ordering=partition`: a higher offset would pass the object while it is out of the table."""
+    desk = Desk(limits=BatchLimits(slots=2, ordering=Ordering.PARTITION))
+    token = ask(desk, "m1", version(1, "t-0-7"))
+    desk.announce("m2", version(2, "t-0-7", "2"))
+    desk.announce("m3", event("t-0-10", "9"))
+    assert read(desk) == ["2", "9"]
+    desk.do(desk.catalogue.on_head_answer(token, None, desk.now))
+    assert desk.catalogue.is_idle
+
+
+def test_very_many_versions_do_not_all_wait() -> None:
+    """They are let go in one turn of the service's thread."""
+    asked = HeadRequests(retention_ms=DAY)
+    question = asked.open(version(0, sequencer="00"), ["a"], NOW)
+    later = [
+        as_announced(version(n, etag=str(n), sequencer=f"{n:06}"), object_id("a", str(n)), NOW)
+        for n in range(1, 1100)
+    ]
+    tokens = [asked.hold(one, Source.EVENT) for one in later]
+    assert tokens[1000:] == [None] * 99
+    assert asked.held == set(tokens[:1000])
+    asked.pop(question.token)
+    assert [one.token for one in asked.release(question)] == tokens[:1000]
+    assert not asked.held
 
 
 def test_messages_of_what_waits_are_parked() -> None:

@@ -6,7 +6,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Split
 from ingest.source.notification import EventKind, ObjectEvent
-from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, page
+from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, FakeLedger, event, listed, object_id, page
 
 UPLOADED = NOW // 1000 * 1000 - 300 * DAY
 HALF = BytePosition(byte=5)
@@ -145,3 +145,28 @@ class TestBegunObjects:
         desk.finish(1)
         desk.announce("m", event("a"))
         assert work(desk).object.last_modified_ms == NOW - 50
+
+    @pytest.mark.parametrize("state", [State.NEW, State.PARTIAL])
+    def test_offsets_that_were_set_without_a_time_of_what_waits(self, state: State) -> None:
+        """Its records would be of 1970."""
+        ledger = FakeLedger()
+        ledger.commit(
+            object_id("a"), LedgerEntry(state=state, size=10, records=5, position=HALF, options="x")
+        )
+        desk = Desk(ledger=ledger)
+        desk.announce("m", event("a"))
+        assert work(desk).object.last_modified_ms == NOW - 50
+
+
+def test_a_restored_copy_that_a_listing_shows_is_not_timed() -> None:
+    """Its upload is long ago, and no event tells of its restore."""
+    desk = Desk()
+    desk.observe(page(listed("a", last_modified_ms=UPLOADED)))
+    desk.plan()
+    desk.fail(1, "ObjectArchived")
+    desk.now_ms += DAY
+    restored_copy = listed("a", last_modified_ms=UPLOADED, storage_class="INTELLIGENT_TIERING")
+    desk.observe(page(restored_copy, listing_id=2))
+    assert work(desk).object.last_modified_ms == UPLOADED
+    desk.complete(desk.plans)
+    assert not desk.catalogue.states.recent[-1].is_timed
