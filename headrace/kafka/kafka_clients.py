@@ -20,7 +20,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, ThrottleEvent
 from confluent_kafka.admin import AdminClient
 
-from headrace.model.errors import InvalidConfiguration
+from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.client_names import TRANSACTION_TIMEOUT_MS
 from headrace.options.sasl import KERBEROS
 from headrace.options.settings import Settings
@@ -223,10 +223,18 @@ def new_admin(
 
 
 def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:
-    """The client; InvalidConfiguration, naming their files, when librdkafka does not take its properties."""
+    """The client; InvalidConfiguration, naming their files, when librdkafka does not take its properties.
+
+    Unavailable where the process may start no more threads.
+    """
     try:
         return kind(properties)
     except KafkaException as error:
+        if error.args[0].code() == KafkaError._CRIT_SYS_RESOURCE:  # noqa: SLF001  # its only name
+            raise Unavailable(
+                f"a Kafka client cannot be made ({error.args[0].str()}): where the process may start no more "
+                "threads, raise TasksMax= or the limit of pids."
+            ) from error
         if properties.get("sasl.mechanisms") == KERBEROS:
             raise InvalidConfiguration(
                 f"sasl.mechanism = {KERBEROS!r}: Kerberos needs a librdkafka with libsasl2, which that of "

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -69,11 +70,13 @@ class HostedConnector:
         """
         if self._thread is not None or not (self._revive.is_set() or time.monotonic() >= self._start_at):
             return
+        is_asked_for = self._revive.is_set()
         self._revive.clear()
         # Its threads inherit this context: their lines carry the connector's name.
         with structlog.contextvars.bound_contextvars(connector=self.record.name):
             try:
-                self._thread = start_thread(self._live, name=f"connector-{self.record.name}")
+                live = partial(self._live, is_asked_for=is_asked_for)
+                self._thread = start_thread(live, name=f"connector-{self.record.name}")
             except (RuntimeError, MemoryError) as error:
                 self._fail(_unexpected(error))
                 self._pause = pause_after(self._pause, 0.0)
@@ -132,7 +135,10 @@ class HostedConnector:
         if snapshot.role != "starting":
             return None
         waits = snapshot.problems.get(STARTING)
-        return self._failure_before if waits is None else as_written(waits, run.settings)
+        if waits is not None:
+            return as_written(waits, run.settings)
+        before = self._failure_before
+        return None if before is None else f"It starts again. It failed before with: {before}"
 
     @property
     def connector(self) -> Connector | None:
@@ -148,8 +154,8 @@ class HostedConnector:
 
     # -- its thread ------------------------------------------------------------------------------------------
 
-    def _live(self) -> None:
-        pause, is_asked_for = 0.0, False
+    def _live(self, *, is_asked_for: bool) -> None:
+        pause = 0.0
         while not self._stop.asked.is_set():
             failed_for_good, began = False, time.monotonic()
             try:

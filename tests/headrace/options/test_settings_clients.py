@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from headrace.kafka.kafka_clients import _merged, new_admin
-from headrace.model.errors import InvalidConfiguration
+from headrace.kafka.kafka_clients import _made, _merged, new_admin
+from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.choices import CredentialsProvider
 from headrace.options.client_names import DECIDED_HERE, KNOWN
 from headrace.options.settings import Role
@@ -707,6 +707,16 @@ def test_kerberos_says_what_to_install() -> None:
 
     with pytest.raises(InvalidConfiguration, match="Kerberos needs a librdkafka with libsasl2"):
         new_admin(settings.kafka.client("admin"))
+
+
+def test_a_client_that_is_refused_a_thread_is_configured_well() -> None:
+    """It can be made once there is room: nothing of its configuration is to be corrected."""
+
+    def refused(_: object) -> object:
+        raise KafkaException(KafkaError(KafkaError._CRIT_SYS_RESOURCE, "Failed to create thread"))
+
+    with pytest.raises(Unavailable, match="raise TasksMax= or the limit of pids"):
+        _made(refused, {})
 
 
 @pytest.mark.parametrize("option", ["sasl.password", "sasl.jaas.config", "producer.override.sasl.password"])

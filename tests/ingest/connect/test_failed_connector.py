@@ -236,7 +236,8 @@ def test_one_that_has_failed_stays_so_until_it_leads_again(*, is_asked_for: bool
     until_sync(lambda: worker.one.connector is not None, seconds=30, what="another life")
     assert worker.one.failure is None
 
-    failed: tuple[tuple[str, ...], float, str] = (("It is away.",), 1.0, "failed")
+    before = "It starts again. It failed before with: It is away."
+    failed: tuple[tuple[str, ...], float, str] = ((before,), 1.0, "failed")
     assert _how(worker) == (((), 0.0, "starting") if is_asked_for else failed)
     assert worker.one.revive() is not is_asked_for
     assert _how(worker) == ((), 0.0, "starting")

@@ -117,6 +117,11 @@ def test_one_that_waits_for_room_is_tried_at_once_when_it_is_asked_to(limit: _Li
     assert hosted.revive()
     worker.turn("c1")
     assert limit.refused == 2
+    limit.full = ()
+    assert hosted.revive()
+    worker.turn("c1")
+    until_sync(lambda: worker.loads == ["c1"], what="that it begins")
+    until_sync(lambda: worker.problems("c1") == (), what="that nothing of before is shown")
     worker.turn()
     worker.turn("c1")
     assert worker.hosted.find("c1") is not hosted
