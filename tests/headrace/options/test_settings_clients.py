@@ -712,7 +712,7 @@ def test_kerberos_says_what_to_install() -> None:
 def test_a_client_that_is_refused_a_thread_is_configured_well() -> None:
     """It can be made once there is room: nothing of its configuration is to be corrected."""
 
-    def refused(_: object) -> object:
+    def refused(_: object) -> AdminClient:
         raise KafkaException(KafkaError(KafkaError._CRIT_SYS_RESOURCE, "Failed to create thread"))
 
     with pytest.raises(Unavailable, match="raise TasksMax= or the limit of pids"):

@@ -6,7 +6,8 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Split
 from ingest.source.notification import EventKind, ObjectEvent
-from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, FakeLedger, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 
 UPLOADED = NOW // 1000 * 1000 - 300 * DAY
 HALF = BytePosition(byte=5)
