@@ -394,6 +394,7 @@ class EventLoop:
         actions = self._components.post_actions
         if actions is not None and actions.wants_listing():
             self._components.listeners.request_listing()
+            self._components.catalogue.look_again()
             if self._until_idle is not None:
                 self._until_idle.list_again()
 
