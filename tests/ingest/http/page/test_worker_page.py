@@ -34,7 +34,8 @@ class _Hosted:
 
     record: ConnectorRecord
     connector: _Running | None
-    failure: str | None = None
+    shown_failure: str | None = None
+    settings: None = None
 
 
 @dataclass
