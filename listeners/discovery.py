@@ -50,6 +50,11 @@ class FallbackSwitch:
         self.why = "the queue announces objects" if has_queue else "no queue is configured"
 
     @property
+    def is_failing(self) -> bool:
+        """Whether it is the fallback because the queue fails, and has not answered again for long enough."""
+        return self.mode is Mode.FALLBACK and self._returned_at is None
+
+    @property
     def error(self) -> HeadraceError | None:
         """What the queue fails with at present."""
         return self._error
@@ -230,7 +235,7 @@ class DiscoveryMonitor:
 
     def begin(self) -> None:
         """Say which mode is on at the start."""
-        self._post_mode()
+        self._post_mode("mode")
 
     def request_full(self) -> None:
         """A full listing of each bucket is due now."""
@@ -308,22 +313,21 @@ class DiscoveryMonitor:
             for schedule in self._schedules.values():
                 schedule.request_full()
         if FallbackStep.MODE_CHANGED in steps:
-            self._post_mode()
+            self._post_mode("mode")
         if FallbackStep.WHY_CHANGED in steps:
-            self._post(ModeChanged(mode=self._switch.mode, why=self._switch.why))
-            _LOG.info("mode_reason", mode=self._switch.mode, why=self._switch.why)
+            self._post_mode("mode_reason")
         if steps:
             self._changed.set()
 
-    def _post_mode(self) -> None:
+    def _post_mode(self, event: str) -> None:
         mode, why = self._switch.mode, self._switch.why
-        self._post(ModeChanged(mode=mode, why=why))
+        self._post(ModeChanged(mode=mode, why=why, is_failing=self._switch.is_failing))
         error = self._switch.error
         if mode is not Mode.FALLBACK or error is None:
-            _LOG.info("mode", mode=mode, why=why)
+            _LOG.info(event, mode=mode, why=why)
         elif is_lasting(error):
             _LOG.error(
-                "mode", mode=mode, why=why, remedy="check sqs.queue.url and the permissions on the queue"
+                event, mode=mode, why=why, remedy="check sqs.queue.url and the permissions on the queue"
             )
         else:
-            _LOG.warning("mode", mode=mode, why=why)
+            _LOG.warning(event, mode=mode, why=why)

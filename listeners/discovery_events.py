@@ -99,6 +99,8 @@ class ModeChanged:
 
     mode: Mode
     why: str
+    is_failing: bool = False
+    """Whether it is the fallback for a queue that fails; it may answer again, and a listing be awaited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

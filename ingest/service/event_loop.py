@@ -61,7 +61,6 @@ from listeners.discovery_events import (
     ListingFailed,
     ListingKind,
     Message,
-    Mode,
     ModeChanged,
     Received,
 )
@@ -203,7 +202,7 @@ class EventLoop:
         self._startup_deadline = startup_deadline
         self._until_idle = until_idle
         self._on_full_listing = on_full_listing
-        self._has_listed = False
+        self._has_listed = self._is_queue_failing = False
         self._listing_paused = False
         self._first_full_listings: dict[str, int] = {}
         self._full_listings: dict[str, int] = {}
@@ -264,7 +263,8 @@ class EventLoop:
             case tuple():
                 for applied in event:
                     self._read_back(applied)
-            case ModeChanged(mode=mode, why=why):
+            case ModeChanged(mode=mode, why=why, is_failing=is_failing):
+                self._is_queue_failing = is_failing
                 self._components.statistics.mode_changed(mode, why)
             case ListingBegun(bucket=bucket, listing_id=number, kind=ListingKind.FULL):
                 self._first_full_listings.setdefault(bucket, number)
@@ -394,6 +394,7 @@ class EventLoop:
         actions = self._components.post_actions
         if actions is not None and actions.wants_listing():
             self._components.listeners.request_listing()
+            self._components.catalogue.look_again()
             if self._until_idle is not None:
                 self._until_idle.list_again()
 
@@ -438,8 +439,6 @@ class EventLoop:
         problems = components.statistics.problems
         found += [problems[component] for component in _OUTSIDE if component in problems]
         # While the listing goes on there may be news from there.
-        if components.statistics.mode == Mode.FALLBACK and (
-            found or (until_idle.has_listed and self._is_idle())
-        ):
+        if self._is_queue_failing and (found or (until_idle.has_listed and self._is_idle())):
             found.append(f"sqs.queue.url: {components.statistics.mode_reason}")
         return found

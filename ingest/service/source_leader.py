@@ -275,7 +275,7 @@ class SourceLeader:
             writes=writes,
             watch=LedgerMonitor(ledger, self._inbox.put),
             listeners=listeners,
-            skip_through=skipped_keys(settings, ledger.cache, baselines),
+            skip_through=skipped_keys(baselines),
             inventories={
                 bucket: inventories_to_read(self._inventories, first, bucket)
                 for bucket, first in firsts.items()

@@ -23,7 +23,7 @@ from ingest.service.service_events import Written
 from ingest.source.catalogue import Baseline, Catalogue
 from ingest.source.catalogue.absences import Absence
 from ingest.source.catalogue.expiry import Notes
-from ingest.source.first_starts import first_start_records, is_first_start
+from ingest.source.first_starts import first_start_records, is_first_start, skipped_keys
 from ingest.source.object_selection import object_filters_of
 from ingest.source.planner import Backoff, BatchLimits, Planner
 
@@ -45,6 +45,7 @@ def deciders(
         joining=settings.joining,
         post_action=None if settings.post_action is None else settings.post_action.text,
         noted={bucket: _noted_in(first) for bucket, first in firsts.items()},
+        skip_through=skipped_keys(baselines),
     )
     limits = BatchLimits(
         slots=slots,

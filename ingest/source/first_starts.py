@@ -14,7 +14,7 @@ from headrace.kafka import control_records
 from headrace.model.ledger_entry import ControlKey, State
 from headrace.options import Settings
 from ingest.source.catalogue import Baseline
-from ingest.source.catalogue.ledger_view import UNFINISHED, last_below, place_before
+from ingest.source.catalogue.ledger_view import UNFINISHED
 
 if TYPE_CHECKING:
     from headrace.kafka.ledger_cache import LedgerCache
@@ -27,8 +27,6 @@ _MAX_EARLIER: Final = 100
 _UPLOADS_BYTES: Final = 500_000
 _TIME_BYTES: Final = 16
 _ETAG_BYTES: Final = 4
-# Entries up to a start key that are looked into, in half a second; events have announced each of them.
-_LOOKED_INTO: Final = 50_000
 
 
 def baseline_of(settings: Settings, cache: "LedgerCache | None", now_ms: int) -> Baseline:
@@ -201,30 +199,13 @@ def baseline_from(settings: Settings, first: control_records.FirstStart) -> Base
     )
 
 
-def skipped_keys(
-    settings: Settings, cache: "LedgerCache", baselines: Mapping[str, Baseline]
-) -> dict[str, str]:
-    """The key of a bucket up to which listings need not look, where there is one.
+def skipped_keys(baselines: Mapping[str, Baseline]) -> dict[str, str]:
+    """The key of a bucket up to which listings do not look, where there is one.
 
-    They do where an action is owed to an object there, which an event has announced: who took the lead after
-    a crash hears of it by listings alone. With several start keys only the filter knows which is for a key.
+    With several start keys only the filter knows which is for a key.
     """
     return {
         bucket: one.start_key
         for bucket, one in baselines.items()
-        if one.start_key is not None
-        and not one.earlier
-        and not _may_owe_actions(settings, cache, bucket, one.start_key)
+        if one.start_key is not None and not one.earlier
     }
-
-
-def _may_owe_actions(settings: Settings, cache: "LedgerCache", bucket: str, through_key: str) -> bool:
-    """Whether `post.action` is owed to an object up to this key, or there are too many to look into."""
-    action, prefix = settings.post_action, settings.s3.prefix
-    if action is None:
-        return False
-    entries = cache.scan(bucket, place_before(prefix) or "", min(through_key, last_below(prefix)))
-    for number, known in enumerate(entries):
-        if number == _LOOKED_INTO or (known.is_done and known.entry.action == action.text):
-            return True
-    return False

@@ -3,7 +3,9 @@
 import asyncio
 from typing import Any, cast
 
-from headrace.model.errors import SourceUnavailable
+import structlog
+
+from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.model.objects import ListingPage
 from listeners.discovery import DiscoveryMonitor
 from listeners.discovery_events import Backoff, Event, ListingFailed, ListingKind, Mode, ModeChanged
@@ -103,6 +105,32 @@ def test_events_are_enough_again_when_each_bucket_was_listed() -> None:
         running.cancel()
 
     asyncio.run(scenario())
+
+
+def test_a_queue_that_fails_once_more_is_told_of_as_the_first_time() -> None:
+    """The listing for its return has not ended: the mode is the same, its reason another."""
+    listings = _Listings(FakeBucket(["a"]), FakeBucket(["b"]))
+
+    async def scenario() -> None:
+        monitor = _monitor(listings)
+        monitor.begin()
+        for error in (AccessDenied("no"), SourceUnavailable("away")):
+            monitor.queue_failed(error, since=-100.0)
+            monitor.queue_answered(asked=0.0)
+        monitor.queue_failed(AccessDenied("no"), since=-100.0)
+
+    with structlog.testing.capture_logs() as logged:
+        asyncio.run(scenario())
+    told = [(one["event"], one["log_level"], "remedy" in one) for one in logged]
+    again = ("mode_reason", "info", False)
+    assert told[1:] == [
+        ("mode", "error", True),
+        again,
+        ("mode_reason", "warning", False),
+        again,
+        ("mode_reason", "error", True),
+    ]
+    assert [one.is_failing for one in listings.of(ModeChanged)] == [False, True, False, True, False, True]
 
 
 def test_a_bucket_that_cannot_be_listed_does_not_keep_up_the_fallback() -> None:

@@ -25,6 +25,7 @@ from ingest.source.catalogue.listing_merge import (
     BucketListings,
     ExclusionReason,
     ObjectFilter,
+    Unlisted,
     Unread,
     compared_with_ledger,
     unread_of,
@@ -44,6 +45,7 @@ class Catalogue:
 
     `filters` are those of the buckets that it is for; objects of other buckets are none of its own.
     `retention_ms` is `ledger.retention.ms`, `post_action` the text of what is done with objects afterwards.
+    `skip_through` has the keys of buckets up to which listings show none.
     What it stores or compares with S3's times is wall clock.
     """
 
@@ -57,6 +59,7 @@ class Catalogue:
         joining: JoiningSettings | None = None,
         post_action: str | None = None,
         noted: Mapping[str, Notes] | None = None,
+        skip_through: Mapping[str, str] | None = None,
     ) -> None:
         self.states = ObjectStates(
             view=view,
@@ -67,6 +70,7 @@ class Catalogue:
         )
         self._filters = filters
         self._max_pending_objects = max_pending_objects
+        skipped = (post_action is not None and skip_through) or {}
         self._listings = {
             bucket: BucketListings(
                 Expiry(
@@ -76,7 +80,8 @@ class Catalogue:
                     retention_ms=retention_ms,
                     needs=self.states.tombstones.needs,
                     noted=(noted or {}).get(bucket, NOTHING_NOTED),
-                )
+                ),
+                Unlisted(self.states.ledger, bucket, one.prefix, skipped.get(bucket)),
             )
             for bucket, one in filters.items()
         }
@@ -174,10 +179,10 @@ class Catalogue:
     def is_taking_stock(self) -> bool:
         """Whether `take_stock` has something to do now; it waits while much is to be written."""
         is_free = len(self.states.unwritten) < IN_A_TURN
-        return is_free and any(one.expiry.is_taking_stock for one in self._listings.values())
+        return is_free and any(one.is_taking_stock for one in self._listings.values())
 
     def take_stock(self, now: Instant) -> Effects:
-        """Look at some entries that listings do not show: what has expired leaves the ledger.
+        """Look at some entries that listings do not show: what has expired leaves, what is owed is named.
 
         Call it once in each turn while `is_taking_stock`: there may be millions of them.
         """
@@ -187,7 +192,16 @@ class Catalogue:
             effects.warnings += step.warnings
             for known in step.expired:
                 self.states.forget(known, effects)
+            for known in one.unlisted.step():
+                # No listing shows whether the keys that would go first are another object's by now.
+                if not known.entry.sides:
+                    self.states.owe_action(known.id, known.entry, effects)
         return effects.effects()
+
+    def look_again(self) -> None:
+        """What is owed up to `skip_through` is to be named once more, as a listing names the rest."""
+        for one in self._listings.values():
+            one.unlisted.look_again()
 
     def notes(self, bucket: str) -> Notes | None:
         """See `Expiry.notes`."""

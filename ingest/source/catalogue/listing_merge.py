@@ -24,6 +24,9 @@ from ingest.source.catalogue.ledger_view import (
     place_before,
 )
 
+# Each is decoded: some 20 ms.
+_UNLISTED_IN_A_TURN: Final = 2_000
+
 
 class ExclusionReason(StrEnum):
     """Why an object is not ours, as the counters name it."""
@@ -281,12 +284,49 @@ class ListedKeys:
         return self.is_complete or (self._through is not None and self._through >= key)
 
 
+class Unlisted:
+    """The entries of keys up to `through_key`, after which listings begin: to be looked at once, by turns."""
+
+    def __init__(self, ledger: Overlay, bucket: str, prefix: str, through_key: str | None) -> None:
+        self._ledger = ledger
+        self._bucket = bucket
+        self._prefix = prefix
+        self._through_key = None if through_key is None else min(through_key, last_below(prefix))
+        self._last: tuple[str, str] | None = None
+        self.has_more = through_key is not None
+
+    def look_again(self) -> None:
+        """From the first one on."""
+        self._last, self.has_more = None, self._through_key is not None
+
+    def step(self) -> list[KnownEntry]:
+        """As many as one turn of the thread may take; the ledger may be written to in between."""
+        if not self.has_more:
+            return []
+        last = (self._prefix, "") if self._last is None else self._last
+        known = self._ledger.scan(self._bucket, place_before(last[0]), self._through_key)
+        found = list(islice((one for one in known if (one.key, one.etag) > last), _UNLISTED_IN_A_TURN))
+        self.has_more = len(found) == _UNLISTED_IN_A_TURN
+        if found:
+            self._last = found[-1].key, found[-1].etag
+        return found
+
+
 @dataclass(slots=True)
 class BucketListings:
-    """What the listings of one bucket show: entries that may leave the ledger, and keys that are not read."""
+    """What the listings of one bucket show: entries that may leave the ledger, and keys that are not read.
+
+    `unlisted` are those that they do not show.
+    """
 
     expiry: Expiry
+    unlisted: Unlisted
     unread: UnreadKeys = field(default_factory=UnreadKeys)
+
+    @property
+    def is_taking_stock(self) -> bool:
+        """Whether more entries are to be looked at that listings do not show."""
+        return self.expiry.is_taking_stock or self.unlisted.has_more
 
 
 def unread_of(listings: Mapping[str, BucketListings], knows_keys: Callable[[str], bool]) -> Unread | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import pairwise
+from operator import attrgetter
 from typing import Final
 
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, is_owed
@@ -193,7 +194,7 @@ class PendingTable:
         self.arrivals: list[PendingObject] = []
         self.held: set[LedgerKey] = set()
         """What live plans hold; no driver write may name it."""
-        self._oldest: tuple[int, int, int] | None = None
+        self._oldest: tuple[int, PendingObject, int] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -329,21 +330,21 @@ class PendingTable:
                 self.wake_rivals(key.id.place)
 
     def oldest_ms(self, now_ms: int) -> int | None:
-        """When the oldest of them became known, in `steady_ms`; None where there are none.
-
-        They are looked through for it, so the answer is up to ten seconds old.
-        """
-        return self._looked_through(now_ms)[0] if self._count else None
+        """When the oldest became known, in `steady_ms`; of a new look each 10 s, or of the first place."""
+        oldest = self._looked_through(now_ms)[0] if self._count else None
+        if oldest is not None and oldest.phase is Phase.GONE:
+            return min(pending.since_ms for pending in self.of_place(next(iter(self._by_place))))
+        return None if oldest is None else oldest.since_ms
 
     def oldest_ripe_ms(self, now_ms: int) -> int:
-        """When the first of them was old enough to be read, as old an answer; `now_ms` where none is."""
+        """When the first of them was old enough, up to ten seconds ago; `now_ms` where none is."""
         return min(now_ms, self._looked_through(now_ms)[1]) if self._count else now_ms
 
-    def _looked_through(self, now_ms: int) -> tuple[int, int]:
+    def _looked_through(self, now_ms: int) -> tuple[PendingObject, int]:
         # Not the first place alone: a key that always has a newer version keeps its place.
         if self._oldest is None or now_ms - self._oldest[0] >= _OLDEST_FOR_MS:
-            since_ms = min(pending.since_ms for pending in self)
-            self._oldest = now_ms, since_ms, min(pending.ripe_ms for pending in self)
+            oldest = min(self, key=attrgetter("since_ms"))
+            self._oldest = now_ms, oldest, min(pending.ripe_ms for pending in self)
         return self._oldest[1:]
 
 

@@ -16,11 +16,12 @@ from headrace.kafka.control_records import (
     encode_control,
     first_start_key,
 )
-from headrace.kafka.ledger_cache import LedgerCache
+from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.ledger_entry import ControlKey, LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
 from ingest.service.source_leader import SourceLeader
+from ingest.service.source_start import deciders
 from ingest.service.startup import BucketAtStart
 from ingest.source.catalogue import ExclusionReason
 from ingest.source.first_starts import (
@@ -248,49 +249,26 @@ def test_back_at_a_prefix_its_own_first_start_counts() -> None:
         assert not isinstance(found.listed_route_or_reason(listed(key)), ExclusionReason)
 
 
-@pytest.mark.parametrize(
-    ("key", "owed", "configured", "skipped"),
-    [
-        pytest.param("in/a", "delete", "delete", {}, id="owed"),
-        pytest.param("in/c", "delete", "delete", {}, id="owed to the start key itself"),
-        pytest.param("in/d", "delete", "delete", {"one": "in/c"}, id="listed anyway"),
-        pytest.param("im/a", "delete", "delete", {"one": "in/c"}, id="outside the prefix"),
-        pytest.param("in/a", None, "delete", {"one": "in/c"}, id="done"),
-        pytest.param("in/a", "delete", "tag:a=b", {"one": "in/c"}, id="of another option"),
-        pytest.param("in/a", "delete", "", {"one": "in/c"}, id="without the option"),
-    ],
-)
-def test_listings_look_below_the_start_key_for_what_is_owed_there(
-    cache: LedgerCache, key: str, owed: str | None, configured: str, skipped: dict[str, str]
-) -> None:
-    """An event announced it, it was read, and a crash came before its action: only a listing names it."""
-    entry = LedgerEntry(state=State.DONE, action=owed)
-    cache.apply(collect_rows([(encode_key(ObjectId("one", key, "1")), encode_entry(entry))]), 1)
-    settings = load_with({"aws.s3.prefix": "in/"} | ({"post.action": configured} if configured else {}))
-    baselines = {"one": baseline_from(settings, FirstStart(at_ms=5, start_key="in/c", prefix="in/"))}
-
-    assert skipped_keys(settings, cache, baselines) == skipped
-
-
 def test_listings_skip_no_keys_of_several_first_starts_or_of_none() -> None:
     """With several, the filter tells by the key which of them counts."""
-    cache: Any = None
     settings = load_with({})
-    first = begun_again(FirstStart(at_ms=5, start_key="a/5"), None, "a/")
+    first = FirstStart(at_ms=5, start_key="a/5")
+    assert skipped_keys({"one": baseline_from(settings, first)}) == {"one": "a/5"}
     for each in (FirstStart(at_ms=5), begun_again(FirstStart(at_ms=9, start_key="b/5"), first, "b/")):
-        assert skipped_keys(settings, cache, {"one": baseline_from(settings, each)}) == {}
+        assert skipped_keys({"one": baseline_from(settings, each)}) == {}
 
 
-def test_listings_look_below_the_start_key_where_too_much_is_known_to_look_into(cache: LedgerCache) -> None:
-    """Events have announced more keys there than a start may read."""
-    done = encode_entry(LedgerEntry(state=State.DONE))
+@pytest.mark.parametrize(("start_key", "looks"), [("in/c", True), (None, False)])
+def test_a_start_looks_into_the_ledger_for_what_is_owed_up_to_its_start_key(
+    cache: LedgerCache, start_key: str | None, *, looks: bool
+) -> None:
+    """No listing shows it."""
     settings = load_with({"post.action": "delete"})
-    baselines = {"one": baseline_from(settings, FirstStart(at_ms=5, start_key="z"))}
-    keys = (ObjectId("one", f"{number:06}", "1") for number in range(50_000))
-    cache.apply(collect_rows((encode_key(key), done) for key in keys), 1)
-    assert skipped_keys(settings, cache, baselines) == {"one": "z"}
-    cache.apply(collect_rows([(encode_key(ObjectId("one", "a", "1")), done)]), 2)
-    assert skipped_keys(settings, cache, baselines) == {}
+    first = FirstStart(at_ms=5, start_key=start_key)
+    baselines = {settings.s3.bucket: baseline_from(settings, first)}
+    view = CacheLedgerView(cache)
+    catalogue, _ = deciders(settings, view, {settings.s3.bucket: first}, baselines, slots=1)
+    assert catalogue.is_taking_stock == looks
 
 
 def test_all_first_starts_share_the_room_of_one_record() -> None:

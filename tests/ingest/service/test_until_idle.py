@@ -11,7 +11,7 @@ from ingest.service.event_loop import Event, EventLoop, LoopComponents
 from ingest.service.idle import Patience, UntilIdle, listening, waits_sentence
 from ingest.service.statistics import Statistics
 from ingest.source.command_queue import CommandQueue
-from listeners.discovery_events import HeadsWait, InventoryWaits, ListingFailed
+from listeners.discovery_events import HeadsWait, InventoryWaits, ListingFailed, Mode, ModeChanged
 from tests.headrace.options.loading import load_with
 from tests.ingest.source.catalogue.desk import BUCKET, Desk, event
 
@@ -132,6 +132,18 @@ def test_a_file_of_the_inventory_that_is_read_after_all_is_no_longer_waited_for(
     loop.handle(InventoryWaits(sentence=None))
     assert not loop.is_over(61.0)
     assert not loop.is_over(3600.0)
+
+
+@pytest.mark.parametrize("is_failing", [True, False])
+def test_a_queue_is_waited_for_only_while_it_fails(*, is_failing: bool) -> None:
+    """One that answers again is no obstacle, though the fallback is on until a full listing has ended."""
+    loop = _loop(Desk())
+    loop.handle(ModeChanged(mode=Mode.FALLBACK, why="what it does", is_failing=is_failing))
+    loop.handle(InventoryWaits(sentence="it cannot be read"))
+    loop.is_over(0.0)
+    with pytest.raises(Unavailable, match="it cannot be read") as ended:
+        loop.is_over(60.0)
+    assert ("sqs.queue.url: what it does" in str(ended.value)) == is_failing
 
 
 def test_while_a_batch_is_read_nothing_outside_ends_it() -> None:

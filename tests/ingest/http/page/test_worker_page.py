@@ -34,7 +34,8 @@ class _Hosted:
 
     record: ConnectorRecord
     connector: _Running | None
-    failure: str | None = None
+    shown_failure: str | None = None
+    settings: None = None
 
 
 @dataclass
@@ -190,7 +191,7 @@ def test_problems_come_first_and_nothing_that_needs_a_look_is_green(
         assert "failed" in _row(page, "gone")
         assert "the topic is gone" in _row(page, "gone")
         assert "not ready 10 0 objects 403 on ListObjects." in _row(page, "bad")
-        assert "The queue fails, so the bucket is listed: the queue does not exist" in _row(page, "queue")
+        assert "The bucket is listed: the queue does not exist" in _row(page, "queue")
         assert "1 topic not there: late." in _row(page, "sink")
         assert " 12" in _row(page, "held")
         assert "Runs on http://b:1." in _row(page, "far")

@@ -596,6 +596,23 @@ def test_a_key_that_is_written_again_and_again_does_not_hide_an_older_object() -
     assert _oldest_ms(desk) == since_ms + 20_000 + 2 * 30_000
 
 
+def test_the_oldest_ages_no_more_once_it_is_done() -> None:
+    """One object every 250 ms, each done within half a second of its arrival."""
+    desk = Desk()
+    desk.announce("m0", event("k0"))
+    for number in range(1, 60):
+        desk.now_ms += 250
+        desk.announce(f"m{number}", event(f"k{number}"))
+        if number > 1:
+            plan = desk.plan()
+            for work in desk.works[plan][:-1]:
+                desk.commit(plan, work.object.id, LedgerEntry(state=State.DONE))
+            desk.finish(plan, outcome=BatchOutcome.ABORTED)
+            desk.tick()
+        oldest_ms = min(pending.since_ms for pending in desk.catalogue.states.table)
+        assert _oldest_ms(desk) == oldest_ms >= desk.now.steady_ms - 500
+
+
 def test_what_is_seen_of_it() -> None:
     """For `/status` and `--until-idle`."""
     desk = Desk()

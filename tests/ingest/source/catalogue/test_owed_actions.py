@@ -10,12 +10,13 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, RowPlace, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
 from headrace.options.choices import Ordering
+from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.object_commands import AlterOffsets, Offset, Replay, Selection
 from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
 from tests.headrace.options.loading import load_with
-from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import NOW, Desk, event, listed, object_id, page, route
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger
 
 _FOLDER: Final = "topics/t/"
@@ -165,6 +166,69 @@ def test_a_restart_between_the_ends_takes_no_tombstones_along() -> None:
     again = _Desk(ledger)
     again.show(*_two(0, 4), _gone(1))
     assert again.acted() == [_value(0, ".keys"), _value(0)]
+
+
+@pytest.mark.parametrize(
+    ("key", "owed", "is_named"),
+    [
+        ("in/a", LedgerEntry(state=State.DONE, action="delete"), True),
+        ("in/c", LedgerEntry(state=State.SKIPPED, reason="joined", action="delete"), True),
+        ("in/d", LedgerEntry(state=State.DONE, action="delete"), False),
+        ("im/a", LedgerEntry(state=State.DONE, action="delete"), False),
+        ("in/a", LedgerEntry(state=State.DONE), False),
+        ("in/a", LedgerEntry(state=State.DONE, action="tag:a=b"), False),
+        ("in/a", LedgerEntry(state=State.DONE, action="delete", sides=(SideObject("k", "1", 1),)), False),
+    ],
+    ids=["owed", "merged", "listed", "outside", "done", "other-option", "keys"],
+)
+def test_a_restart_names_what_is_owed_below_the_start_key(
+    key: str, owed: LedgerEntry, *, is_named: bool
+) -> None:
+    """No listing shows it; it does not tell of keys whether they are those of an overwritten object now."""
+    ledger = FakeLedger()
+    ledger.commit(object_id(key), owed)
+    desk = _below_start_key(ledger)
+    desk.tick()
+    assert [each.id for each in desk.actions] == [object_id(key)] * is_named
+    assert desk.catalogue.is_idle
+    desk.do(desk.catalogue.on_acted([object_id(key)] * is_named))
+    desk.catalogue.look_again()
+    desk.tick()
+    assert len(desk.actions) == is_named, "it is done"
+
+
+def test_a_restart_names_all_that_is_owed_below_the_start_key_in_turns_and_once() -> None:
+    """Many contents of one key, and more keys than one turn may read; those after the key are listed."""
+    ledger = FakeLedger()
+    owed = LedgerEntry(state=State.DONE, action="delete")
+    ids = [object_id("in/a", f"{each:05}") for each in range(4500)]
+    ids += [object_id(f"in/b{each:04}") for each in range(2500)]
+    ledger.view.fill([(each, owed) for each in sorted([*ids, object_id("in/d")])])
+    desk, turns = _below_start_key(ledger), 0
+    while not desk.catalogue.is_idle:
+        assert len(desk.tick().actions) <= 2000
+        turns += 1
+    assert [each.id for each in desk.actions] == sorted(ids)
+    assert turns == 4
+    desk.catalogue.look_again()
+    assert not desk.catalogue.is_idle
+    assert len(desk.tick().actions) == 2000, "what was left out is named again"
+
+
+def test_nothing_is_looked_for_below_the_start_key_without_a_post_action() -> None:
+    """Nothing is owed."""
+    ledger = FakeLedger()
+    ledger.commit(object_id("in/a"), LedgerEntry(state=State.DONE, action="delete"))
+    desk = _below_start_key(ledger, post_action=None)
+    assert desk.catalogue.is_idle
+    desk.catalogue.look_again()
+    assert desk.catalogue.is_idle
+
+
+def _below_start_key(ledger: FakeLedger, post_action: str | None = "delete") -> Desk:
+    bucket = object_id("").bucket
+    intake = ObjectFilter(route=route, prefix="in/")
+    return Desk(ledger=ledger, intake=intake, post_action=post_action, skip_through={bucket: "in/c"})
 
 
 def test_a_restart_names_a_merged_tombstone_object_that_is_owed_its_action() -> None:
