@@ -1,6 +1,7 @@
 """Names that show the schema of values: a null has none, whatever it was fetched with."""
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.partition_work import PartitionWork
 from spark.sink.sink_work import OWN_NULLS, can_group_by, grouping_options
-from tests.headrace.formats.encoding.registry import framed, registry
+from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, tools_after
 from tests.support.sink_archives import Written, kafka_records, sink_settings, written
@@ -34,21 +35,34 @@ _APART: Final = {
     "sidecars": "keys",
     "sidecars.tombstones.directory": "gone",
 }
+_IN_COLUMNS: Final = {"output.format": "parquet"}
 _BY_SCHEMA: Final = {"file.name.template": "{{schema_name}}/" + TAIL}
 
 
-def _value(name: str) -> bytes:
-    schema = {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]}
-    return framed(_REGISTRY, schema, {name.lower(): 1}, f"t-{name}")
+def _framed_values() -> tuple[bytes, ...]:
+    """Values of two schemas, a null of a union, and a number, which has no schema's name."""
+
+    def schema(name: str) -> Any:
+        return {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]}
+
+    def value(schema: Any, content: Any, subject: str) -> bytes:
+        return framed_as(_REGISTRY, "AVRO", json.dumps(schema), datum(schema, content), subject)
+
+    return (
+        value(schema("Ordered"), {"ordered": 1}, "t-Ordered"),
+        value(schema("Paid"), {"paid": 1}, "t-Paid"),
+        value(["null", schema("Ordered")], None, "t-union"),
+        value("int", 7, "t-int"),
+    )
 
 
-_A: Final = _value("Ordered")
-_B: Final = _value("Paid")
+_A, _B, _OF_A_UNION, _NUMBER = _framed_values()
 
 
-_ORDERED: Final = {"type": "record", "name": "Ordered", "fields": [{"name": "ordered", "type": "int"}]}
-_OF_A_UNION: Final = framed(_REGISTRY, ["null", _ORDERED], None, "t-union")
-_IN_COLUMNS: Final = {"output.format": "parquet"}
+@pytest.fixture(autouse=True)
+def _registered() -> None:
+    """Their schemas are in the registry, which is forgotten after eight others."""
+    assert _framed_values() == (_A, _B, _OF_A_UNION, _NUMBER)
 
 
 def _configured(changes: Mapping[str, str]) -> dict[str, str]:
@@ -97,6 +111,28 @@ def test_nulls_of_several_schemas_are_in_one_object(
 
 
 @pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("compatibility", ["none", "backward", "forward", "full"])
+@pytest.mark.parametrize("together", ["none", "first"])
+@pytest.mark.parametrize("cuts", [1000, [2, 1, 3]])
+def test_nulls_close_no_object_of_values_without_a_name(
+    form: str, compatibility: str, together: str, cuts: Any
+) -> None:
+    """They are of one group, whatever schemas the nulls were fetched with."""
+    changes = {"output.format": form, "schema.compatibility": compatibility, "rotate.together": together}
+    found = _written(changes, [_NUMBER, _A, None, _NUMBER, None, _B, None, None, _NUMBER], cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert rows == {f"{_NULL}/t/0/0": 7, "Ordered/t/0/1": 1, "Paid/t/0/5": 1}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+def test_a_null_begins_an_object_with_the_schema_of_the_first(form: str) -> None:
+    """The next value without a name closes it, and takes those that follow into its own."""
+    found = _written({"output.format": form}, [_A, None, _B, None, _NUMBER, None, _NUMBER], 1000)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert rows == {f"{_NULL}/t/0/1": 2, f"{_NULL}/t/0/4": 3, "Ordered/t/0/0": 1, "Paid/t/0/2": 1}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
 @pytest.mark.parametrize("nulls", ["write", "ignore", "fail"])
 @pytest.mark.parametrize("cuts", [1, 1000, [2, 1]])
 def test_a_null_of_a_union_has_no_schema_either(form: str, nulls: str, cuts: Any) -> None:
@@ -125,7 +161,7 @@ def test_what_was_open_at_an_upgrade_is_grouped_as_it_was() -> None:
     ("values", "done", "archived"),
     [
         ([_B, _A, _OF_A_UNION, _A], ("Ordered", 3), [1, 2, 3]),
-        ([_A, _OF_A_UNION, _A, framed(_REGISTRY, "int", 7, "t-int")], (_NULL, 3), [3]),
+        ([_A, _OF_A_UNION, _A, _NUMBER], (_NULL, 3), [3]),
     ],
 )
 def test_a_null_of_a_union_was_with_its_schema(
