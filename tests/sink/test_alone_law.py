@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.headrace.formats.encoding.registry import framed, framed_as, registry
+from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.support.examples import max_examples
 from tests.support.sink_archives import Written, written
@@ -338,7 +338,12 @@ _REGISTRY: Final = registry()
 
 def _framed(name: str) -> bytes:
     schema = {"type": "record", "name": name, "fields": [{"name": "a", "type": ["null", "int"]}]}
-    return framed(_REGISTRY, schema, {"a": 1}, f"t-{name}")
+    return _framed_avro(schema, {"a": 1}, f"t-{name}")
+
+
+def _framed_avro(schema: Any, value: Any, subject: str) -> bytes:
+    """Its schema is registered each time: other tests' registries make this one forgotten."""
+    return framed_as(_REGISTRY, "AVRO", json.dumps(schema), datum(schema, value), subject)
 
 
 def _framed_json(name: str) -> bytes:
@@ -355,7 +360,7 @@ def _framed_null(converter: str) -> bytes:
     """A null that its schema has, next to an object; Protobuf has none."""
     if converter == "avro":
         schema = {"type": "record", "name": "C", "fields": [{"name": "a", "type": "int"}]}
-        return framed(_REGISTRY, ["null", schema], None, "t-C")
+        return _framed_avro(["null", schema], None, "t-C")
     if converter == "json":
         of_either = json.dumps({"title": "C", "oneOf": [{"type": "null"}, {"type": "object"}]})
         return framed_as(_REGISTRY, "JSON", of_either, b"null", "json-C")
