@@ -242,8 +242,10 @@ _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
         ),
     },
     _R.KEY: {
-        **dict.fromkeys(_Scope, "Look at the key: enable it, or cancel its deletion."),
-        _Scope.UPLOAD: "Look at the key: enable it, cancel its deletion, or correct aws.s3.sse.kms.key.id.",
+        **dict.fromkeys(_Scope, "Look at the key: enable it, cancel its deletion, or see what AWS says."),
+        _Scope.UPLOAD: (
+            "Look at it: enable it, cancel its deletion, correct aws.s3.sse.kms.key.id, or see what AWS says."
+        ),
     },
 }
 # What S3 answers to a GET without the key that an object's writer encrypted it with.

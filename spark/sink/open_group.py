@@ -77,6 +77,10 @@ class ObjectColumns:
         fit = values.fit(self._kind, learning)
         return Taken(fit.rows, fit.kind, None if fit.rows == len(values) else NewObject())
 
+    def has_values_of(self, schema: RowSchema) -> bool:
+        """Whether the object has begun with values of this schema."""
+        return self._schema.value == schema.value
+
     def widen(self, kind: Any) -> None:
         """Suppose columns of this kind; None: those that it had."""
         if kind is not None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import structlog
 
 from headrace.formats.converted_records import ConvertedRecords, InferredValues
-from headrace.formats.converters.typed_columns import TypedColumn
+from headrace.formats.converters.typed_columns import TypedColumn, schemaless_nulls
 from headrace.formats.encoding import NewObject, Refused, RowSchema
 from headrace.formats.encoding.encoder import LearningEncoder
 from headrace.model.clock import wall_ms
@@ -140,6 +140,18 @@ class PartitionObjects:
             first.schema = replace(first.schema, version=None)
         return replace(converted, value=first.take(np.zeros(len(converted), np.int64)))
 
+    def _joining(self, one: OpenGroup, converted: ConvertedRecords) -> ConvertedRecords:
+        """The records for an object that is open: nulls as above are of no schema, unless it began with them.
+
+        Else they would close an object of values without a schema's name, and those the next one.
+        """
+        alike = self._nulls.get(converted.records.topic)
+        if alike is None or converted.value.schema is not alike.schema:
+            return converted
+        if one.columns.has_values_of(self._naming.shape(one.group).schema_of(converted)):
+            return converted
+        return replace(converted, value=schemaless_nulls(len(converted)))
+
     def _write_alone(self, group: str, converted: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation
         while len(converted):
@@ -203,6 +215,7 @@ class PartitionObjects:
     def _sifted(self, waiting: WaitingRows) -> "_Sifted":
         """The rows without those that the group's object refuses, up to the first that it does not take."""
         one, converted = self._open.get(waiting.group), waiting.converted
+        converted = converted if one is None else self._joining(one, converted)
         shape = self._naming.shape(waiting.group)
         output = self._tools.settings.sink.output
         columns = ObjectColumns(output, shape.schema_of(converted)) if one is None else one.columns.copy()
@@ -241,8 +254,9 @@ class PartitionObjects:
 
         After a record that no object takes, or with which the object closes, some may be left.
         """
-        schema = self._naming.shape(group).schema_of(converted)
         one = self._open.get(group)
+        converted = converted if one is None else self._joining(one, converted)
+        schema = self._naming.shape(group).schema_of(converted)
         if one is None:
             one = self._open[group] = self._new_object(group, converted, schema, now_ms)
         taken = one.columns.taken(converted, schema)

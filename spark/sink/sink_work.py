@@ -28,7 +28,6 @@ from headrace.options.sink_settings import (
     ConverterKind,
     NameTimeSource,
     NameValues,
-    NullValues,
     SinkSettings,
 )
 from headrace.options.transforms.chain import KeyOrValue
@@ -216,8 +215,7 @@ def _shows_schemas_of_nulls(sink: SinkSettings) -> bool:
     template = sink.output.sidecars.tombstone_template or sink.names.template
     if NameField.SCHEMA_NAME not in read_name_template(template).fields:
         return False
-    if sink.output.null_values is not NullValues.WRITE:
-        return False
+    # Whatever becomes of tombstones: nulls of unions are written with them ignored, too.
     return sink.converters.value.kind in OF_REGISTRIES or bool(sink.transforms.looks_into)
 
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tests.headrace.formats.encoding.registry import framed, framed_as, registry
+from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.support.examples import max_examples
 from tests.support.sink_archives import Written, written
@@ -338,7 +338,12 @@ _REGISTRY: Final = registry()
 
 def _framed(name: str) -> bytes:
     schema = {"type": "record", "name": name, "fields": [{"name": "a", "type": ["null", "int"]}]}
-    return framed(_REGISTRY, schema, {"a": 1}, f"t-{name}")
+    return _framed_avro(schema, {"a": 1}, f"t-{name}")
+
+
+def _framed_avro(schema: Any, value: Any, subject: str) -> bytes:
+    """Its schema is registered each time: other tests' registries make this one forgotten."""
+    return framed_as(_REGISTRY, "AVRO", json.dumps(schema), datum(schema, value), subject)
 
 
 def _framed_json(name: str) -> bytes:
@@ -349,6 +354,17 @@ def _framed_json(name: str) -> bytes:
 def _framed_protobuf(name: str) -> bytes:
     schema = f'syntax="proto3"; message {name} {{ int32 a = 1; }}'
     return framed_as(_REGISTRY, "PROTOBUF", schema, b"\x00\x08\x01", f"protobuf-{name}")
+
+
+def _framed_null(converter: str) -> bytes:
+    """A null that its schema has, next to an object; Protobuf has none."""
+    if converter == "avro":
+        schema = {"type": "record", "name": "C", "fields": [{"name": "a", "type": "int"}]}
+        return _framed_avro(["null", schema], None, "t-C")
+    if converter == "json":
+        of_either = json.dumps({"title": "C", "oneOf": [{"type": "null"}, {"type": "object"}]})
+        return framed_as(_REGISTRY, "JSON", of_either, b"null", "json-C")
+    return _framed_protobuf("C")
 
 
 _CONFLUENTS: Final = "io.confluent.connect"
@@ -377,13 +393,14 @@ _FIRST: Final = {"names": "by schema", "rotation": "two records"}
 @pytest.mark.parametrize("converter", _FRAMED)
 @settings(max_examples=min(max_examples() // 4, 12))
 @given(
-    kinds=st.lists(st.sampled_from(["A", "B", None, "junk"]), min_size=2, max_size=6),
+    kinds=st.lists(st.sampled_from(["A", "B", None, "null", "junk"]), min_size=2, max_size=6),
     names=st.sampled_from(["by schema", "plain", "none"]),
     rotation=st.sampled_from(sorted(_ROTATIONS)),
     cuts=st.lists(st.integers(1, 4), min_size=1, max_size=4),
 )
 @example(kinds=[None, "A", "A"], cuts=[1, 2], **_FIRST)
 @example(kinds=["A", None, "B", "B", "B"], cuts=[1, 4], **_FIRST)
+@example(kinds=["A", "null", None, "B", "null"], cuts=[1, 4], **_FIRST)
 def test_any_cut_of_a_registrys_values_gives_the_same_archive(
     output: str, converter: str, kinds: list[str | None], names: str, rotation: str, cuts: list[int]
 ) -> None:
@@ -398,10 +415,8 @@ def test_any_cut_of_a_registrys_values_gives_the_same_archive(
         **own,
         **_ROTATIONS[rotation],
     }
-    records = [
-        (b"k", None if each is None else b"not framed" if each == "junk" else framed_of(each))
-        for each in kinds
-    ]
+    others = {None: None, "junk": b"not framed", "null": _framed_null(converter)}
+    records = [(b"k", others[each] if each in others else framed_of(str(each))) for each in kinds]
     alone = _account(_written(options, records, 1))
 
     assert _account(_written(options, records, 1000)) == alone

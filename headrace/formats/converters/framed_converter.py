@@ -28,7 +28,13 @@ from headrace.formats.converters.registry_schemas import (
     RegistrySchemas,
     SchemaText,
 )
-from headrace.formats.converters.typed_columns import RowFaults, RowsUnread, Segment, TypedColumn
+from headrace.formats.converters.typed_columns import (
+    RowFaults,
+    RowsUnread,
+    Segment,
+    TypedColumn,
+    schemaless_nulls,
+)
 from headrace.model.columns import NULL_LENGTH, Column, Headers, KafkaRecords, Numbers, column_of, picked
 from headrace.model.text_formatting import printable
 from headrace.options.choices import JsonFormat
@@ -100,7 +106,6 @@ def inflated_at_once(records: KafkaRecords, converters: Converters) -> Iterator[
 
 
 _UNREAD: Final = NoSchema("schema_unknown", "It is not read.")
-_NULLS: Final = ColumnSchema(arrow=pa.null(), avro='"null"')
 
 
 class SchemaReader(Protocol):
@@ -171,7 +176,7 @@ class FramedConverter:
             self._last[topic] = frames.keys.key(int(frames.owners[framed[-1]]))
         unowned = np.flatnonzero(is_null & (owners == NO_SCHEMA))
         if len(unowned):
-            segments.append(Segment(unowned, _nulls(len(unowned))))
+            segments.append(Segment(unowned, schemaless_nulls(len(unowned))))
         return segments
 
     def _before(self, topic: str, keys: SchemaKeys) -> int:
@@ -195,7 +200,7 @@ class FramedConverter:
             for row in filled.tolist():
                 faults.add(row, reader.reason, f"the {self._what} of topic {topic}: {reader.message}")
             nulls = rows[is_null[rows]]
-            return [Segment(nulls, _nulls(len(nulls)))] if len(nulls) else []
+            return [Segment(nulls, schemaless_nulls(len(nulls)))] if len(nulls) else []
         good, found = reader.read(picked(data, filled), filled, faults)
         kept = np.sort(np.concatenate([good, rows[is_null[rows]]]))
         if not len(kept):
@@ -271,8 +276,3 @@ def _with_nulls(ids: Numbers, is_null: np.ndarray, last: int) -> Numbers:
         return np.where(is_null, last, ids)
     before = np.maximum(np.searchsorted(framed, np.arange(len(ids)), side="right") - 1, 0)
     return np.where(is_null, ids[framed[before]], ids)
-
-
-def _nulls(count: int) -> TypedColumn:
-    """Nulls of no schema."""
-    return TypedColumn(_NULLS, array=pa.nulls(count), texts=column_of([None] * count))

@@ -261,7 +261,9 @@ _PLACES: Final = np.array([1 << 24, 1 << 16, 1 << 8, 1], np.int64)
 
 def _behind(column: Column, heads: Numbers) -> Column:
     lengths = np.where(column.lengths == NULL_LENGTH, NULL_LENGTH, np.maximum(column.lengths - heads, 0))
-    return Column(buffer=column.buffer, starts=column.starts + heads, lengths=lengths)
+    # What is shorter ends where it ends: nothing begins outside the buffer.
+    starts = column.starts + np.minimum(heads, np.maximum(column.lengths, 0))
+    return Column(buffer=column.buffer, starts=starts, lengths=lengths)
 
 
 def _note_others(owners: Numbers, column: Column, message: str, faults: RowFaults) -> None:

@@ -33,11 +33,12 @@ from headrace.formats.converters.members import (
     reading_of_arrow,
     reading_of_avro,
 )
-from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, Stage, owned
+from headrace.model.columns import NULL_LENGTH, Column, KafkaRecords, Numbers, Stage, column_of, owned
 from headrace.model.errors import SourceUnavailable
 from headrace.options.choices import JsonFormat
 
 _DAY_MS: Final = 86_400_000
+_NULLS: Final = ColumnSchema(arrow=pa.null(), avro='"null"')
 
 
 class TypedColumn(ConvertedColumn):
@@ -211,6 +212,11 @@ class TypedColumn(ConvertedColumn):
         if pa.types.is_date(kind) or name == DATE:
             return [each * _DAY_MS if type(each) is int else each for each in found]
         return found
+
+
+def schemaless_nulls(count: int) -> TypedColumn:
+    """Nulls of no schema."""
+    return TypedColumn(_NULLS, array=pa.nulls(count), texts=column_of([None] * count))
 
 
 def _member(array: Any, path: Sequence[str], *, whole_first: bool = True) -> tuple[Any, list[str]]:

@@ -206,6 +206,10 @@ def may_get(settings: S3Settings, facts: BucketFacts) -> Finding | None:
             f"Allow {rights_on(settings.objects_arn, 's3:GetObject')}, and kms:Decrypt on the key "
             "if the objects are encrypted with one.",
         )
+    if facts.get.cause is Cause.KEY:
+        return unusable(
+            name, f"{url} cannot be read: {facts.get.words}", "See the sentence: it says what helps."
+        )
     return unusable(
         name,
         f"{url} cannot be read: {facts.get.words}",

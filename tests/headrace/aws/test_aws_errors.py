@@ -139,7 +139,14 @@ def test_a_sentence_names_the_remedy(code: str, operation: str, remedy: str) -> 
 
 
 @pytest.mark.parametrize(
-    "code", ["KMS.DisabledException", "KMS.KMSInvalidStateException", "KMS.NotFoundException", "KmsDisabled"]
+    "code",
+    [
+        "KMS.DisabledException",
+        "KMS.KMSInvalidStateException",
+        "KMS.NotFoundException",
+        "KMS.InvalidKeyUsageException",
+        "KmsDisabled",
+    ],
 )
 @pytest.mark.parametrize(
     "operation", ["GetObject", "HeadObject", "CreateMultipartUpload", "CopyObject", "ReceiveMessage"]
@@ -149,5 +156,6 @@ def test_a_key_that_cannot_be_used_is_no_lack_of_rights(code: str, operation: st
     sentence = str(refusal(code, 400, operation, what="it", message="Key 1 is disabled."))
 
     assert "enable it" in sentence
+    assert "or see what AWS says" in sentence
     assert not {"grant", "Grant"} & set(sentence.split())
     assert ("aws.s3.sse.kms.key.id" in sentence) is (operation == "CreateMultipartUpload")

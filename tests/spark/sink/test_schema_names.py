@@ -1,6 +1,7 @@
 """Names that show the schema of values: a null has none, whatever it was fetched with."""
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.partition_work import PartitionWork
 from spark.sink.sink_work import OWN_NULLS, can_group_by, grouping_options
-from tests.headrace.formats.encoding.registry import framed, registry
+from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, tools_after
 from tests.support.sink_archives import Written, kafka_records, sink_settings, written
@@ -34,16 +35,34 @@ _APART: Final = {
     "sidecars": "keys",
     "sidecars.tombstones.directory": "gone",
 }
+_IN_COLUMNS: Final = {"output.format": "parquet"}
 _BY_SCHEMA: Final = {"file.name.template": "{{schema_name}}/" + TAIL}
 
 
-def _value(name: str) -> bytes:
-    schema = {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]}
-    return framed(_REGISTRY, schema, {name.lower(): 1}, f"t-{name}")
+def _framed_values() -> tuple[bytes, ...]:
+    """Values of two schemas, a null of a union, and a number, which has no schema's name."""
+
+    def schema(name: str) -> Any:
+        return {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]}
+
+    def value(schema: Any, content: Any, subject: str) -> bytes:
+        return framed_as(_REGISTRY, "AVRO", json.dumps(schema), datum(schema, content), subject)
+
+    return (
+        value(schema("Ordered"), {"ordered": 1}, "t-Ordered"),
+        value(schema("Paid"), {"paid": 1}, "t-Paid"),
+        value(["null", schema("Ordered")], None, "t-union"),
+        value("int", 7, "t-int"),
+    )
 
 
-_A: Final = _value("Ordered")
-_B: Final = _value("Paid")
+_A, _B, _OF_A_UNION, _NUMBER = _framed_values()
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> None:
+    """Their schemas are in the registry, which is forgotten after eight others."""
+    assert _framed_values() == (_A, _B, _OF_A_UNION, _NUMBER)
 
 
 def _configured(changes: Mapping[str, str]) -> dict[str, str]:
@@ -91,6 +110,39 @@ def test_nulls_of_several_schemas_are_in_one_object(
     assert rows == {f"{_NULL}/t/0/1": 4, "Ordered/t/0/0": 2, "Paid/t/0/2": 2}
 
 
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("compatibility", ["none", "backward", "forward", "full"])
+@pytest.mark.parametrize("together", ["none", "first"])
+@pytest.mark.parametrize("cuts", [1000, [2, 1, 3]])
+def test_nulls_close_no_object_of_values_without_a_name(
+    form: str, compatibility: str, together: str, cuts: Any
+) -> None:
+    """They are of one group, whatever schemas the nulls were fetched with."""
+    changes = {"output.format": form, "schema.compatibility": compatibility, "rotate.together": together}
+    found = _written(changes, [_NUMBER, _A, None, _NUMBER, None, _B, None, None, _NUMBER], cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert rows == {f"{_NULL}/t/0/0": 7, "Ordered/t/0/1": 1, "Paid/t/0/5": 1}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+def test_a_null_begins_an_object_with_the_schema_of_the_first(form: str) -> None:
+    """The next value without a name closes it, and takes those that follow into its own."""
+    found = _written({"output.format": form}, [_A, None, _B, None, _NUMBER, None, _NUMBER], 1000)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert rows == {f"{_NULL}/t/0/1": 2, f"{_NULL}/t/0/4": 3, "Ordered/t/0/0": 1, "Paid/t/0/2": 1}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("nulls", ["write", "ignore", "fail"])
+@pytest.mark.parametrize("cuts", [1, 1000, [2, 1]])
+def test_a_null_of_a_union_has_no_schema_either(form: str, nulls: str, cuts: Any) -> None:
+    """It is no tombstone, and is written whatever becomes of those."""
+    own = {"output.format": form, "behavior.on.null.values": nulls}
+    found = _written(own, [_A, _OF_A_UNION, _B, _OF_A_UNION, _A], cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert rows == {f"{_NULL}/t/0/1": 2, "Ordered/t/0/0": 2, "Paid/t/0/2": 1}
+
+
 def _rows(body: bytes) -> int:
     if body.startswith(b"PAR1"):
         return len(pq.read_table(io.BytesIO(body)))
@@ -99,25 +151,50 @@ def _rows(body: bytes) -> int:
 
 def test_what_was_open_at_an_upgrade_is_grouped_as_it_was() -> None:
     """A null was with the value before it: what covers that value covers the null, and no more."""
-    settings = sink_settings(_configured({"output.format": "jsonl"}))
+    archived, groups = _after_an_upgrade({"output.format": "jsonl"}, [_B, None, _A, None], ("Paid", 1))
+    assert archived == [0, 1]
+    assert groups == ["Paid", _NULL, "Ordered", _NULL]
+
+
+@pytest.mark.parametrize("nulls", ["write", "ignore", "fail"])
+@pytest.mark.parametrize(
+    ("values", "done", "archived"),
+    [
+        ([_B, _A, _OF_A_UNION, _A], ("Ordered", 3), [1, 2, 3]),
+        ([_A, _OF_A_UNION, _A, _NUMBER], (_NULL, 3), [3]),
+    ],
+)
+def test_a_null_of_a_union_was_with_its_schema(
+    nulls: str, values: list[bytes], done: tuple[str, int], archived: list[int]
+) -> None:
+    """Taken for one of its new group, it would be archived again, or passed over."""
+    found, _ = _after_an_upgrade({**_IN_COLUMNS, "behavior.on.null.values": nulls}, values, done)
+    assert found == archived
+
+
+def _after_an_upgrade(
+    changes: Mapping[str, str], values: Sequence[bytes | None], done: tuple[str, int]
+) -> tuple[list[int], list[str]]:
+    """The offsets that were archived by a group of the earlier version, and the groups that are now."""
+    settings = sink_settings(_configured(changes))
     assert settings.sink is not None
-    options = {name: text for name, text in grouping_options(settings.sink).items() if name != OWN_NULLS}
+    own = grouping_options(settings.sink)
+    options = {name: text for name, text in own.items() if name != OWN_NULLS}
+    assert options != own, "else all that was archived is taken for that of these groups"
     before = GroupingOptions(hash="before", options=options)
     tools = tools_after(before, settings)
-    earlier = ArchivedBefore(options="before", done=(("Paid", 1),))
-    grant = PartitionGrant(topic="t", partition=0, topic_id="id", offset=0, highest=2, earlier=(earlier,))
-    records = kafka_records(_records([_B, None, _A, None]))
+    earlier = ArchivedBefore(options="before", done=(done,))
+    grant = PartitionGrant(
+        topic="t", partition=0, topic_id="id", offset=0, highest=len(values) - 1, earlier=(earlier,)
+    )
+    records = kafka_records(_records(values))
     runs = sink_records(settings.sink).convert(records).runs
 
     archived = PartitionWork(grant, tools)._archived_by_earlier_options(records, runs)
 
     assert can_group_by(before, settings.sink)
     assert archived is not None
-    assert np.sort(archived).tolist() == [0, 1]
-    assert [one.group for run in runs for one in tools.shapes.split(run).parts] == [
-        *("Paid", _NULL),
-        *("Ordered", _NULL),
-    ]
+    return np.sort(archived).tolist(), [one.group for run in runs for one in tools.shapes.split(run).parts]
 
 
 @pytest.mark.parametrize(
@@ -130,7 +207,8 @@ def test_what_was_open_at_an_upgrade_is_grouped_as_it_was() -> None:
         (_JSON, False),
         (_JSON | _MASK, True),
         ({"file.name.template": TAIL}, False),
-        ({"behavior.on.null.values": "ignore"}, False),
+        ({"behavior.on.null.values": "ignore"}, True),
+        ({"behavior.on.null.values": "fail"}, True),
         (_APART, False),
         ({"file.name.template": "{{value:a}}/" + TAIL}, False),
     ],

@@ -118,6 +118,14 @@ def test_all_is_well() -> None:
             id="an object that cannot be read",
         ),
         pytest.param(
+            {"get": Refused(Cause.KEY, "KMS.DisabledException"), "get_version": None},
+            "get",
+            Verdict.FAIL,
+            Exit.UNUSABLE,
+            "See the sentence",
+            id="a key of KMS that cannot be used",
+        ),
+        pytest.param(
             {"get_version": Refused(Cause.DENIED, "AccessDenied")},
             "get by version",
             Verdict.WARN,
