@@ -396,10 +396,9 @@ class Catalogue:
         # What is begun has its place among the versions; out of the table its entry could expire. What has an
         # offset in its name, or is of an archive, others wait for in the table.
         is_awaited = route.archive is not None or route.start_offset is not None
-        if not is_awaited and (entry is None or not is_begun(entry)):
-            held = self.questions.hold(s3_object, source)
-            if held is not None:
-                return held
+        may_wait = not is_awaited and (entry is None or not is_begun(entry))
+        if may_wait and (held := self.questions.hold(s3_object, source)):
+            return held
         pending = self._begin(s3_object, route, entry, now, effects, is_fresh=True)
         pending.is_replayed |= source is Source.RESTORE  # its upload is long ago
         return s3_object.id
