@@ -86,6 +86,11 @@ class _Worker:
         found: dict[str, Any] = json.loads(self.answer("/connectors/orders/status"))
         return found
 
+    def end(self) -> None:
+        """Nothing of it is left, which would log into another test's output."""
+        self.one.stop()
+        assert self.one.join(30)
+
     def fails_with(self, sentence: str) -> None:
         """Wait for that failure."""
         until_sync(lambda: sentence in (self.one.failure or ""), what=sentence)
@@ -96,8 +101,7 @@ def worker() -> Iterator[_Worker]:
     """It is not started."""
     made = _Worker()
     yield made
-    made.one.stop()
-    assert made.one.join(10)
+    made.end()
 
 
 def _samples(exposition: str) -> dict[str, float]:
@@ -166,7 +170,7 @@ def test_one_that_was_never_loaded_has_every_field_of_the_document(
     assert list(connector_lines(shown)) == [f"orders: {shown['role']}", *problem]
     lines = list(worker_lines(json.loads(worker.answer("/status"))))
     assert lines[1:] == [f"  orders  {shown['role']}", *([f"          {UNREADABLE}"] if is_started else [])]
-    worker.one.stop()
+    worker.end()
 
 
 @pytest.mark.parametrize("direction", ["source", "sink"])
@@ -178,7 +182,7 @@ def test_a_connector_that_has_not_led_yet_has_its_direction(direction: str) -> N
     worker.fails_with("/nowhere/ca.pem")
 
     assert (worker.status()["sink"] is not None) == (direction == "sink")
-    worker.one.stop()
+    worker.end()
 
 
 def test_a_worker_without_a_connector_that_runs_is_still_seen(worker: _Worker) -> None:
@@ -221,7 +225,7 @@ def test_a_start_is_failed_while_it_waits_for_what_is_away() -> None:
         _show(worker, role)
         assert _how(worker) == ((), 0.0, role)
     assert not worker.one.revive()
-    worker.one.stop()
+    worker.end()
 
 
 @pytest.mark.parametrize("is_asked_for", [True, False])
@@ -241,7 +245,7 @@ def test_one_that_has_failed_stays_so_until_it_leads_again(*, is_asked_for: bool
     assert _how(worker) == (((), 0.0, "starting") if is_asked_for else failed)
     assert worker.one.revive() is not is_asked_for
     assert _how(worker) == ((), 0.0, "starting")
-    worker.one.stop()
+    worker.end()
 
 
 @pytest.mark.parametrize(
