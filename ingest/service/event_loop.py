@@ -167,6 +167,11 @@ class LoopComponents:
     statistics: Statistics
     post_actions: PostActions | None = None
 
+    @property
+    def takes_stock(self) -> bool:
+        """Whether the ledger may be looked through: not before a `replay` has withdrawn what is owed there."""
+        return self.commands.is_idle and not self.planner.is_paused
+
 
 class OnFullListing(Protocol):
     """What is done when a full listing of a bucket is complete."""
@@ -228,7 +233,7 @@ class EventLoop:
 
     def due_seconds(self) -> float | None:
         """See `Decider`."""
-        if self._components.catalogue.is_taking_stock and not self._components.planner.is_paused:
+        if self._components.catalogue.is_taking_stock and self._components.takes_stock:
             return 0.0
         due_ms = self._components.planner.next_due_ms()
         return None if due_ms is None else (due_ms - clock.now().steady_ms) / 1000
@@ -380,7 +385,7 @@ class EventLoop:
         components = self._components
         components.lifecycle.advance(self._supervisor.slots)
         now = clock.now()
-        self._applier.apply(components.planner.tick(now))
+        self._applier.apply(components.planner.tick(now, takes_stock=components.takes_stock))
         self._hold_listing()
         self._list_what_was_left_out()
         step = components.commands.step(now)

@@ -250,10 +250,10 @@ class Planner:
         """True from when an object is known until its end is written."""
         return self._table.find(object_id) is not None
 
-    def tick(self, now: Instant) -> Effects:
+    def tick(self, now: Instant, *, takes_stock: bool = True) -> Effects:
         """What has become due by itself: suspects to arm, more of the ledger's unfinished objects, warnings.
 
-        Call it once in each turn of the service's loop.
+        Call it once in each turn of the service's loop. `takes_stock`: see `Catalogue.take_stock`.
         """
         gathering = EffectsBuilder()
         self._queue_arrivals(now)
@@ -271,7 +271,7 @@ class Planner:
         if self._states.has_unfinished and self._catalogue.wants_listing:
             resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)
             effects = effects.joined(resumed)
-        if self._catalogue.is_taking_stock and not self.is_paused:
+        if self._catalogue.is_taking_stock and takes_stock and not self.is_paused:
             effects = effects.joined(self._catalogue.take_stock(now))
         return effects
 

@@ -225,6 +225,17 @@ def test_nothing_is_looked_for_below_the_start_key_without_a_post_action() -> No
     assert desk.catalogue.is_idle
 
 
+def test_what_is_owed_below_the_start_key_waits_for_commands() -> None:
+    """A replay that stands in the ledger withdraws what is owed; four threads would be quicker."""
+    ledger = FakeLedger()
+    ledger.commit(object_id("in/a"), LedgerEntry(state=State.DONE, action="delete"))
+    desk = _below_start_key(ledger)
+    assert not desk.do(desk.planner.tick(desk.now, takes_stock=False)).actions
+    assert not desk.catalogue.is_idle
+    assert [owed.id.key for owed in desk.tick().actions] == ["in/a"]
+    assert desk.catalogue.is_idle
+
+
 def _below_start_key(ledger: FakeLedger, post_action: str | None = "delete") -> Desk:
     bucket = object_id("").bucket
     intake = ObjectFilter(route=route, prefix="in/")
