@@ -366,12 +366,17 @@ def tell_leader(url: str, name: str, method: str, body: bytes, sender: Sender, s
 
 def refusal_of(url: str, status: HTTPStatus) -> str | None:
     """Why the worker that leads does not count this one in; None where it does, or is about to."""
-    if status not in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        return None
-    return (
-        f"the worker that leads, at {url}, refuses this one's user and password ({int(status)}): "
-        "rest.auth.file has to be the same on all workers of a group"
-    )
+    if status is HTTPStatus.UNAUTHORIZED:
+        return (
+            f"the worker that leads, at {url}, refuses this one's user and password ({int(status)}): "
+            "rest.auth.file has to be the same on all workers of a group"
+        )
+    if status is HTTPStatus.FORBIDDEN:
+        return (
+            f"the worker that leads, at {url}, refuses what this one tells it ({int(status)}): a proxy "
+            "between them has to keep Host, and may add no Origin"
+        )
+    return None
 
 
 def _status(code: int) -> HTTPStatus:

@@ -169,7 +169,7 @@ class LoopComponents:
 
     @property
     def takes_stock(self) -> bool:
-        """Whether the ledger may be looked through: not before a `replay` has withdrawn what is owed there."""
+        """Whether the ledger may be looked through: a `replay` first withdraws what is owed there."""
         return self.commands.is_idle and not self.planner.is_paused
 
 

@@ -2,10 +2,11 @@
 
 import socket
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from headrace.model.connector_records import WorkerRecord, WorkersRecord
 from headrace.model.errors import Unavailable
-from ingest.connect.other_workers import BrokerContact, Liveness, refuses_connections
+from ingest.connect.other_workers import BrokerContact, Liveness, refusal_of, refuses_connections
 
 SESSION = 10.0
 
@@ -245,3 +246,11 @@ def test_after_a_lead_is_lost_the_first_answer_tells() -> None:
         assert contact.problem is None
         contact.look()
         assert (contact.problem is None) is answer
+
+
+def test_a_worker_is_told_why_the_leading_one_refuses_it() -> None:
+    """Passwords are one reason; what a proxy does to a request is another."""
+    said = {status: refusal_of("http://a:1", status) for status in HTTPStatus}
+    assert {status for status, sentence in said.items() if sentence} == {401, 403}
+    assert "rest.auth.file has to be the same" in str(said[HTTPStatus.UNAUTHORIZED])
+    assert "has to keep Host, and may add no Origin" in str(said[HTTPStatus.FORBIDDEN])
