@@ -171,7 +171,8 @@ def test_rows_before_one_that_is_not_asked_for_can_be_read() -> None:
         row = raised.value.row
         found = converter.convert(fetched(junk[:row]))
 
-    assert 100 <= row < 150
+    # A hundred where the registry answers at once, fewer on a machine that has much to do.
+    assert 5 <= row < 150
     assert len(found.faults) == row == len(asked)
 
 
