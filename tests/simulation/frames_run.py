@@ -437,7 +437,7 @@ class _FramesCourse(Course):
             done = {}
         elif "No schema can be inferred" in ending:
             done = {SCHEMA: "given"}
-        elif OTHER_LOG in ending and len(self._logs) > 1:
+        elif OTHER_LOG in ending and len(self._logs) > 1 and ending not in self._outcome.fixes:
             done = {"state.path": next(path for path in self._logs if path != self._files_path())}
         elif any(one in ending for one in _OLD_LOG) and self._log_is_old and self._backup:
             kept, files = self._backup
