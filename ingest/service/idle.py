@@ -227,8 +227,8 @@ class UntilArchived:
         if kept is not None:
             _log.info(
                 "still_written",
-                detail="all that was there is read, and more is written all the time: what comes from now on "
-                "is left to the next run.",
+                detail="all that was there is read, and more is written all the time: what came last is left "
+                "to the next run.",
             )
         return kept
 
