@@ -83,8 +83,9 @@ class World:
         self.uploaded_ms: dict[ObjectId, int] = {}
         self.sizes: dict[ObjectId, int] = {}
         self.queue: dict[str, tuple[ObjectEvent, ...]] = {}
-        self.announced: set[ObjectId] = set()
+        self.announced_ms: dict[ObjectId, int] = {}
         self.produced: dict[ObjectId, Counter[int]] = {}
+        self.forgotten: dict[ObjectId, tuple[LedgerEntry | None, Counter[int]]] = {}
         self.was_whole: set[ObjectId] = set()
         self.given_up: set[ObjectId] = set()
         self.heads: list[HeadRequest] = []
@@ -214,11 +215,12 @@ class World:
     def announce(self, delivery_id: str) -> None:
         """A message reaches the catalogue."""
         events = self.queue[delivery_id]
-        self.announced |= {
-            ObjectId(BUCKET, event.key, event.etag)
-            for event in events
-            if event.etag is not None and event.kind is EventKind.CREATED
-        }
+        for event in events:
+            if event.etag is not None and event.kind is EventKind.CREATED:
+                object_id = ObjectId(BUCKET, event.key, event.etag)
+                assert event.event_time_ms is not None
+                # The event of a later upload of the same content may have been lost.
+                self.announced_ms[object_id] = max(event.event_time_ms, self.announced_ms.get(object_id, 0))
         self.carry_out(self.catalogue.on_message(delivery_id, events, self.now))
 
     def answer_head(self, pick: int = 0) -> None:
@@ -270,18 +272,23 @@ class World:
         """Records of one transaction reach the ledger."""
         for write in writes:
             self._check_free(write)
-            self.ledger.commit(write.key, write.entry)
             if isinstance(write.key, ObjectId):
-                if write.entry is None:
-                    self._forgotten(write.key)
-                elif write.entry.state is State.QUARANTINED or write.entry.reason == "archived":
-                    self.given_up.add(write.key)
+                self._account(write.key, write.entry)
+            self.ledger.commit(write.key, write.entry)
 
-    def _forgotten(self, object_id: ObjectId) -> None:
-        """A tombstone: the content may come again, and is new then."""
-        rows = self.produced.pop(object_id, Counter())
-        if len(rows) == self.sizes[object_id]:
-            self.was_whole.add(object_id)
+    def _account(self, object_id: ObjectId, entry: LedgerEntry | None) -> None:
+        """What this record says of rows: a tombstone that the content is new when it comes again."""
+        before, rows = self.forgotten.pop(object_id, (None, Counter[int]()))
+        if entry is None:
+            rows = self.produced.pop(object_id, Counter())
+            self.forgotten[object_id] = self.ledger.truth.get(object_id), rows
+            if len(rows) == self.sizes[object_id]:
+                self.was_whole.add(object_id)
+        elif entry == before and not self.produced.get(object_id):
+            # It was met on its way out of the ledger: its end is written back, and it is not read again.
+            self.produced[object_id] = rows
+        elif entry.state is State.QUARANTINED or entry.reason == "archived":
+            self.given_up.add(object_id)
 
     def follow(self, most: int | None = None) -> None:
         """The follower reads on."""
@@ -467,8 +474,8 @@ class World:
             self.check_whole(seen.id)
         if self.is_versioned:
             # What was quarantined may have been known without its version, and be overwritten since.
-            for object_id in self.announced - self.was_whole - self.given_up:
-                if self.uploaded_ms[object_id] > self.now_ms - RETENTION:
+            for object_id in self.announced_ms.keys() - self.was_whole - self.given_up:
+                if self.announced_ms[object_id] > self.now_ms - RETENTION:
                     self.check_whole(object_id)
         self.follow()
         assert len(self.catalogue.states.ledger) == 0, "the overlay keeps what the view shows"
