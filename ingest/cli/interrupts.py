@@ -108,6 +108,7 @@ class Interrupts:
     def __init__(self, arguments: Sequence[str]) -> None:
         verb = next((word for word in arguments if not word.startswith("-")), "")
         self._is_service = verb in _SERVICES
+        self._is_watch = "--watch" in arguments
         self._received: int | None = None
         self._has_something_to_undo = False
         self._is_said = False
@@ -190,7 +191,9 @@ class Interrupts:
                     os.write(_STDERR, f"headrace: ended by {signal.Signals(number).name}.\n".encode())
 
     def _code(self, number: int) -> int:
-        return 0 if self._is_service else _SHELLS_BASE + number
+        # Ctrl-C is how a watch is ended, however long it takes.
+        ends_well = self._is_service or (self._is_watch and number == signal.SIGINT)
+        return 0 if ends_well else _SHELLS_BASE + number
 
 
 def _keep_silent(_failure: Any) -> None:

@@ -18,6 +18,7 @@ FOLDER = Path("/mnt")
 
 NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 """What a container is apart from the machine in."""
+_TREE = Path(__file__).resolve().parents[2]
 _INSIDE = r"""
 mount --make-rprivate /
 mkdir -p "$folder/python"
@@ -33,7 +34,10 @@ if [[ -n $closed ]]; then
     umount /mnt/python
 fi
 chown -R 10001:10001 /mnt
+# A tree that lies below /tmp would be hidden.
+if [[ $tree == /tmp/* ]]; then mkdir /mnt/tree; mount --bind "$tree" /mnt/tree; fi
 mount -t tmpfs -o noexec,nosuid,nodev,size=256m,mode=1777 tmpfs /tmp
+if [[ $tree == /tmp/* ]]; then mkdir -p "$tree"; mount --bind /mnt/tree "$tree"; umount /mnt/tree; fi
 mount -o remount,bind,ro /
 if touch /etc/probe 2> /dev/null; then exit 99; fi
 cd /mnt
@@ -65,6 +69,7 @@ class Contained:
             "XDG_STATE_HOME": str(FOLDER),
             "folder": str(folder),
             "python": str(python),
+            "tree": str(_TREE),
             "closed": _closed_above(python),
         }
         self._outer = subprocess.Popen(

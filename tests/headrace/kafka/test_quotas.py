@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from headrace.kafka.consumer.partition_reader import PartitionReader
 from headrace.kafka.producer import TransactionalProducer
 from headrace.model.columns import Column, RecordTarget, RowBatch
-from headrace.model.errors import TransactionAborted
+from headrace.model.errors import Fenced, TransactionAborted
 from headrace.model.positions import BytePosition
 from headrace.model.sink_entries import TopicPartition
 from localstack.broker import Broker
@@ -85,6 +85,8 @@ def test_transactions_get_through_a_quota(broker: Broker) -> None:
             said.add(str(error).rpartition(": ")[2])
             aborted += 1
             producer.abort()
+        except Fenced:
+            aborted += 1  # on a busy machine the broker ends a transaction before it is given up here
         finally:
             producer.close()
     assert committed == BATCHES
