@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
-from headrace.process.threads import start_thread, want_of_system
+from headrace.process.threads import SystemLimit, start_thread
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.other_workers import (
     ADVERTISE,
@@ -264,8 +264,8 @@ class WorkerRoutes:
         for name, url in urls.items():
             try:
                 threads.append(start_thread(partial(ask, name, url), name=f"expand-{name}"))
-            except (RuntimeError, MemoryError) as error:
-                answers[name] = f"was not asked: here {want_of_system(error) or repr(error)}"
+            except SystemLimit as error:
+                answers[name] = f"was not asked: here {error}"
         deadline = time.monotonic() + _LIST_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
