@@ -92,6 +92,8 @@ class ConfigurationTopic:
             lambda: self._admin().cluster_id(), session_seconds=settings.session_timeout_ms / 1000
         )
         self.cluster_id: str | None = None
+        self.leads_began = 0
+        """How often this worker has begun to lead: a lead may be lost and taken again between two looks."""
 
     def open(self) -> None:
         """Make the topic where it is missing, and read it. Blocks; InvalidConfiguration, Unavailable."""
@@ -432,6 +434,7 @@ class ConfigurationTopic:
         with self._lock:
             # What it has read back the reader may not have read yet.
             self._read_so_far()
+            self.leads_began += ledger is not None
             self._led = ledger
 
 
