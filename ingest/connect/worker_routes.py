@@ -138,7 +138,8 @@ class WorkerRoutes:
             refused = error_response(HTTPStatus.MISDIRECTED_REQUEST, "this worker is of another group")
             return replace(refused, headers=(*refused.headers, (GROUP, own)))
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
-        if segments[0] == "internal":
+        # As it was written: who may ask was judged by that.
+        if request.path.startswith(INTERNAL):
             return self._internal(request, segments)
         return self._answer(request, segments, is_read=segments[0] != "connectors")
 
