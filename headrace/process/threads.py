@@ -54,13 +54,22 @@ class ThreadFailures(Waking):
             raise self.first
 
 
-def want_of_system(error: BaseException) -> str | None:
-    """What the system has none left of, in a sentence; None for an error that no wait mends."""
-    if isinstance(error, MemoryError):
-        return "the process has no memory left"
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "the process may start no more threads: raise TasksMax= or the limit of pids"
-    return None
+class SystemLimit(RuntimeError):
+    """The system has no thread or no memory left for this process, in a sentence: another moment may have."""
+
+
+@contextmanager
+def within_limits() -> Iterator[None]:
+    """SystemLimit for a thread or memory that is refused in the block."""
+    try:
+        yield
+    except MemoryError as error:
+        raise SystemLimit("the process has no memory left") from error
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        want = "the process may start no more threads: raise TasksMax= or the limit of pids"
+        raise SystemLimit(want) from error
 
 
 _collectors: list[ThreadFailures] = []
@@ -88,7 +97,7 @@ def collecting_own(failures: ThreadFailures) -> Iterator[None]:
 
 
 def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
-    """The daemon thread that runs `body`, started; it inherits the context of who starts it.
+    """The daemon thread that runs `body`, started; it inherits the context of who starts it. SystemLimit.
 
     What `body` raises is logged and collected; where nothing collects, `threading.excepthook` shows it.
     """
@@ -111,5 +120,6 @@ def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
         context.run(run)
 
     thread = threading.Thread(target=run_in_context, name=name, daemon=True)
-    thread.start()
+    with within_limits():
+        thread.start()
     return thread

@@ -129,8 +129,8 @@ def _findings(settings: Settings) -> Iterator[Finding]:
         # A source has no use for it.
         from ingest.cli.sink_check_and_plan import sink_findings
 
-        yield from sink_findings(settings)
-        yield from kafka_findings(settings, probe_kafka(settings, {}))
+        target = yield from sink_findings(settings)
+        yield from kafka_findings(settings, probe_kafka(settings, {}, target=target))
         return
     buckets: list[BucketFacts] = []
     inventories: list[InventoryFacts] = []

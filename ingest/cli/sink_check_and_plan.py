@@ -1,12 +1,12 @@
 """`headrace check` and `headrace plan` for a sink: bucket, topics and group, and what is not archived yet."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from itertools import chain
 from typing import Any, Final
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.control_records import target_of
+from headrace.kafka.control_records import TargetState, target_of
 from headrace.kafka.data_topics import Survey, SurveyedPartition
 from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
@@ -80,8 +80,8 @@ _TOLD: Final = 3
 _DISASTER: Final = 'See docs/operations.md, "Disaster", before it is started.'
 
 
-def sink_findings(settings: Settings) -> Iterator[Finding]:
-    """The findings about bucket and topics. Blocks."""
+def sink_findings(settings: Settings) -> Generator[Finding, None, TargetState | None]:
+    """The findings about bucket and topics; what the ledger says is wanted, where it was read. Blocks."""
     try:
         clients = aws_clients(settings)
     except HeadraceError as error:
@@ -94,8 +94,11 @@ def sink_findings(settings: Settings) -> Iterator[Finding]:
             clients.close()
     found = surveyed(settings)
     yield from topics_findings(settings, topics_facts(settings, found))
-    if not isinstance(found, Refused):
-        yield from _ledger_findings(settings, found)
+    if isinstance(found, Refused):
+        return None
+    findings, target = ledger_findings(settings, found)
+    yield from findings
+    return target
 
 
 def lost_ledger_end(settings: Settings, found: Survey, reading: LedgerReader) -> list[str]:
@@ -111,16 +114,25 @@ def lost_ledger_end(settings: Settings, found: Survey, reading: LedgerReader) ->
     return [*told[:_TOLD], *more]
 
 
-def _ledger_findings(settings: Settings, found: Survey) -> list[Finding]:
-    """What the ledger adds to the survey, read once; nothing where it does not answer, which `check` says."""
+def ledger_findings(
+    settings: Settings,
+    found: Survey,
+    *,
+    open_ledger: Callable[..., LedgerReader | None] = open_ledger_reader,
+) -> tuple[list[Finding], TargetState | None]:
+    """What the ledger adds to the survey, and says is wanted, read once.
+
+    Nothing where it does not answer, which `check` says, or need not be read for the survey.
+    """
     assert settings.sink is not None, "a source reads no topics"
     root = settings.sink.takeover_indexes
     findings: list[Finding] = []
+    target: TargetState | None = None
     if root is None and not any(one.group_mark for one in found.partitions):
-        return findings
+        return findings, target
     try:
         with ExitStack() as closing:
-            reading = open_ledger_reader(settings, timeout=_LEDGER_SECONDS)
+            reading = open_ledger(settings, timeout=_LEDGER_SECONDS)
             if reading is not None:
                 closing.enter_context(reading)
                 with suppress(HeadraceError):
@@ -129,9 +141,11 @@ def _ledger_findings(settings: Settings, found: Survey) -> list[Finding]:
             if root is not None:
                 known = () if reading is None else reading.cache.controls()
                 findings += takeover_findings(root, takeover_facts(settings, found.partitions, known))
+            if reading is not None:
+                target = target_of(reading.cache.controls())
     except HeadraceError:
         pass
-    return findings
+    return findings, target
 
 
 def _further(settings: Settings, found: Survey, reading: LedgerReader) -> list[str]:

@@ -36,7 +36,7 @@ from headrace.model.errors import (
 from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.model.text_formatting import and_more, printable
 from headrace.process.retry_log import RetryLog
-from headrace.process.threads import start_thread, want_of_system
+from headrace.process.threads import SystemLimit, start_thread, within_limits
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.configuration_reading import Changes, await_read_back, is_read_to
 from ingest.connect.other_workers import BrokerContact
@@ -92,6 +92,8 @@ class ConfigurationTopic:
             lambda: self._admin().cluster_id(), session_seconds=settings.session_timeout_ms / 1000
         )
         self.cluster_id: str | None = None
+        self.leads_began = 0
+        """How often this worker has begun to lead: a lead may be lost and taken again between two looks."""
 
     def open(self) -> None:
         """Make the topic where it is missing, and read it. Blocks; InvalidConfiguration, Unavailable."""
@@ -306,18 +308,19 @@ class ConfigurationTopic:
         settings = self._settings
         self._foreign.clear()
         try:
-            self._reader = LedgerReader(
-                self._clients,
-                name=settings.name,
-                topic=settings.topic,
-                timeout=_CALL_SECONDS,
-                pass_over=self._pass_over,
-                before=self._identity,
-                words=OF_WORKERS,
-                refused=_REFUSED_SECONDS,
-            )
-        except (RuntimeError, MemoryError) as error:
-            raise _unstarted(error) from error
+            with within_limits():
+                self._reader = LedgerReader(
+                    self._clients,
+                    name=settings.name,
+                    topic=settings.topic,
+                    timeout=_CALL_SECONDS,
+                    pass_over=self._pass_over,
+                    before=self._identity,
+                    words=OF_WORKERS,
+                    refused=_REFUSED_SECONDS,
+                )
+        except SystemLimit as error:
+            raise Unavailable(str(error)) from error
         return self._reader
 
     def _refuse_others_topic(self, reader: LedgerReader) -> None:
@@ -355,14 +358,14 @@ class ConfigurationTopic:
         while not self._stop.asked.is_set():
             pause = _PAUSE_SECONDS
             try:
-                self._lead()
+                with within_limits():
+                    self._lead()
             except InvalidLedger as error:
                 self._problem, pause = str(error), _REFUSED_SECONDS
                 self._refusals.failed(None, error)
-            except (HeadraceError, RuntimeError, MemoryError) as error:
-                found = error if isinstance(error, HeadraceError) else _unstarted(error)
-                self._problem = str(found)
-                self._retries.failed(None, found, detail="it is tried again")
+            except (HeadraceError, SystemLimit) as error:
+                self._problem = str(error)
+                self._retries.failed(None, error, detail="it is tried again")
             self._stop.asked.wait(pause)
 
     def _lead(self) -> None:
@@ -431,15 +434,8 @@ class ConfigurationTopic:
         with self._lock:
             # What it has read back the reader may not have read yet.
             self._read_so_far()
+            self.leads_began += ledger is not None
             self._led = ledger
-
-
-def _unstarted(error: RuntimeError | MemoryError) -> Unavailable:
-    """That the process has no thread left for the topic, which passes; any other error is raised."""
-    want = want_of_system(error)
-    if want is None:
-        raise error
-    return Unavailable(f"{want}.")
 
 
 def _unreadable(error: HeadraceError) -> HeadraceError:

@@ -16,7 +16,7 @@ from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.options.describe import unresolved
-from headrace.process.threads import ThreadFailures, collecting_own, start_thread, want_of_system
+from headrace.process.threads import SystemLimit, ThreadFailures, collecting_own, start_thread, within_limits
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorPort, NotLeading, OffsetsPort
 from ingest.http.rest.server import offsets_port
@@ -77,8 +77,8 @@ class HostedConnector:
             try:
                 live = partial(self._live, is_asked_for=is_asked_for)
                 self._thread = start_thread(live, name=f"connector-{self.record.name}")
-            except (RuntimeError, MemoryError) as error:
-                self._fail(_unexpected(error))
+            except SystemLimit as error:
+                self._fail(f"It cannot run: {error}")
                 self._pause = pause_after(self._pause, 0.0)
                 self._start_at = time.monotonic() + self._pause
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
@@ -159,14 +159,18 @@ class HostedConnector:
         while not self._stop.asked.is_set():
             failed_for_good, began = False, time.monotonic()
             try:
-                self._live_once(is_asked_for=is_asked_for)
+                with within_limits():
+                    self._live_once(is_asked_for=is_asked_for)
             except HeadraceError as error:
                 self._fail(str(error))
                 failed_for_good = exit_code(error) is Exit.CONFIGURATION
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
+            except SystemLimit as error:
+                self._fail(f"It cannot run: {error}")
+                _log.exception("connector_failed")
             except Exception as error:  # noqa: BLE001  # a bug in one connector is no other's
-                self._fail(_unexpected(error))
-                failed_for_good = want_of_system(error) is None
+                self._fail(f"It ended with an unexpected error: {error!r}")
+                failed_for_good = True
                 _log.exception("connector_failed")
             if self._stop.asked.is_set():
                 break
@@ -216,12 +220,6 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
-
-
-def _unexpected(error: Exception) -> str:
-    """The sentence of an end by another error than ours."""
-    want = want_of_system(error)
-    return f"It ended with an unexpected error: {error!r}" if want is None else f"It cannot run: {want}"
 
 
 def pause_after(pause: float, lived: float) -> float:

@@ -32,7 +32,8 @@ _log = structlog.get_logger(__name__)
 
 # Who led before is gone, or is heard of within this time.
 _FORMER_LEADER_SECONDS: Final = 3.0
-_NEVER: Final = (-math.inf, None)
+# Who led longer ago than so many sessions forgets how long others were silent then: four may take turns.
+_REMEMBERED_SESSIONS: Final = 3
 # Heartbeats come every second: one that is late is asked after.
 _LATE_SECONDS: Final = 1.5
 _PROBE_SECONDS: Final = 1.0
@@ -68,11 +69,12 @@ class Liveness:
         self._gone: set[str] = set()
         self._displaced: set[str] = set()
         self._shared: set[str] = set()
+        self._led_at = -math.inf
 
     @property
     def problem(self) -> str | None:
         """That several workers live at one address, where requests reach any of them; None otherwise."""
-        urls = list(self.others().values())
+        urls = [url for _, url in self._heard.copy().values()]
         found = sorted(url for url in self._shared.copy() if urls.count(url) > 1)
         return f"several workers have the address {found[0]}: {ADVERTISE}" if found else None
 
@@ -109,24 +111,36 @@ class Liveness:
     def expect(self, before: WorkersRecord | None) -> None:
         """Wait for the workers of before as if they had just been heard of; shortly for who led.
 
-        Who leads again has received no heartbeat meanwhile: what it knew of them is no reason to wait less.
+        Who leads again has received no heartbeat meanwhile: that time is no reason to wait less. How long one
+        was silent before is, or a dead one was never missed where the lead changes faster than a session.
         """
         if before is None:
             return
         now, session = self._clock(), self._session_seconds
+        least = now - session + min(_FORMER_LEADER_SECONDS, session)
         with self._lock:
+            away = now - self._led_at
+            self._heard = {
+                # Whom it does not name another leader has missed.
+                name: one
+                for name, one in self._heard.items()
+                if name in before.workers or one[0] > self._led_at
+            }
             for name, worker in before.workers.items():
-                grace = _FORMER_LEADER_SECONDS if name == before.leader else session
                 if name == self._own_id or name in self._gone:
                     continue
-                granted, (heard, _) = now - session + min(grace, session), self._heard.get(name, _NEVER)
-                if heard < granted:
+                known, granted = self._heard.get(name), now
+                if name == before.leader:
+                    granted = least
+                elif known is not None and away < _REMEMBERED_SESSIONS * session:
+                    granted = min(now, max(least, known[0] + away))
+                if known is None or known[0] < granted:
                     self._heard[name] = (granted, worker.url)
 
     def others(self) -> dict[str, str | None]:
         """The addresses of the other workers that live, for who leads them."""
         with self._lock:
-            now = self._clock()
+            now = self._led_at = self._clock()
             self._heard = {
                 name: one for name, one in self._heard.items() if now - one[0] < self._session_seconds
             }

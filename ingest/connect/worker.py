@@ -103,7 +103,7 @@ class Worker:
         place = f"config.storage.topic = {settings.topic!r}" if folder is None else str(folder)
         self._unplaced = Unplaced(self._id, place)
         self._retries = RetryLog(_log, "worker_turn_failed")
-        self._leads_since: float | None = None
+        self._leads_began = 0
         self._looking = threading.Lock()
         self._controls: Mapping[ControlKey, bytes] = {}
         self._records: Mapping[str, ConnectorRecord] = {}
@@ -227,9 +227,6 @@ class Worker:
             self._retries.failed("turn", error)
             self._unplaced.look(None, self._records)
             return
-        finally:
-            if not self._topic.is_leading:
-                self._leads_since = None
         self._problem = None
         self._retries.over("turn")
         workers = self._workers
@@ -255,9 +252,12 @@ class Worker:
 
     def _spread(self) -> None:
         """Give every connector to a worker that lives; written only when something changes."""
-        if self._leads_since is None:
-            self._leads_since = time.monotonic()
+        began = self._topic.leads_began
+        if began != self._leads_began:
+            # It may have begun since the last look, and another worker may have led before it.
+            self._look()
             self._liveness.expect(self._workers)
+            self._leads_began = began
         self._assign({self._id: self._url} | self._liveness.others())
 
     def _assign(self, live: Mapping[str, str | None]) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, quote, unquote
 
 from headrace.model.connector_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
-from headrace.process.threads import start_thread, want_of_system
+from headrace.process.threads import SystemLimit, start_thread
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.other_workers import (
     ADVERTISE,
@@ -138,7 +138,8 @@ class WorkerRoutes:
             refused = error_response(HTTPStatus.MISDIRECTED_REQUEST, "this worker is of another group")
             return replace(refused, headers=(*refused.headers, (GROUP, own)))
         segments = [unquote(segment) for segment in request.path.strip("/").split("/")]
-        if segments[0] == "internal":
+        # As it was written: who may ask was judged by that.
+        if request.path.startswith(INTERNAL):
             return self._internal(request, segments)
         return self._answer(request, segments, is_read=segments[0] != "connectors")
 
@@ -264,8 +265,8 @@ class WorkerRoutes:
         for name, url in urls.items():
             try:
                 threads.append(start_thread(partial(ask, name, url), name=f"expand-{name}"))
-            except (RuntimeError, MemoryError) as error:
-                answers[name] = f"was not asked: here {want_of_system(error) or repr(error)}"
+            except SystemLimit as error:
+                answers[name] = f"was not asked: here {error}"
         deadline = time.monotonic() + _LIST_SECONDS
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))

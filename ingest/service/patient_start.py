@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import structlog
 
 from headrace.model.errors import AccessDenied, ResourceMissing, SourceUnavailable, Unavailable
-from headrace.process.threads import ThreadFailures, start_thread, want_of_system
+from headrace.process.threads import SystemLimit, ThreadFailures, start_thread
 from ingest.service.stop import Stop
 
 _log = structlog.get_logger(__name__)
@@ -92,11 +92,8 @@ class PatientStart:
         # A daemon: whoever ends does not wait for a broker that is silent.
         try:
             start_thread(wait_for_it, name="startup")
-        except (RuntimeError, MemoryError) as error:
-            want = want_of_system(error)
-            if want is None:
-                raise
-            raise Unavailable(f"What the start needs cannot be asked for: {want}.") from error
+        except SystemLimit as error:
+            raise Unavailable(f"What the start needs cannot be asked for: {error}.") from error
         while not answered.wait(_LOOK_SECONDS):
             if self._stop.asked.is_set():
                 raise Stopped

@@ -15,7 +15,7 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model.errors import HeadraceError, Unavailable
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import TopicPartition
-from headrace.process.threads import want_of_system
+from headrace.process.threads import SystemLimit, within_limits
 from ingest.http.rest.port import (
     AskedCondition,
     Change,
@@ -92,13 +92,12 @@ class StandbyLedger:
         self._timer = threading.Timer(seconds, self._end_when_idle)
         self._timer.daemon = True
         try:
-            self._timer.start()
-        except (RuntimeError, MemoryError) as error:
+            with within_limits():
+                self._timer.start()
+        except SystemLimit as error:
             # Nobody would end it.
             self._end()
-            raise Unavailable(
-                f"The ledger cannot be followed: {want_of_system(error) or error!r}."
-            ) from error
+            raise Unavailable(f"The ledger cannot be followed: {error}.") from error
 
     def _end_when_idle(self) -> None:
         with self._lock:

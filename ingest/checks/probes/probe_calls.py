@@ -176,8 +176,13 @@ def probe_queue(settings: Settings, clients: AwsClients, *, bucket_region: str |
     )
 
 
-def probe_kafka(settings: Settings, samples: Mapping[str, TopicSample]) -> KafkaFacts:
-    """What the brokers answer about the topics that records come to. Blocks for seconds."""
+def probe_kafka(
+    settings: Settings, samples: Mapping[str, TopicSample], *, target: TargetState | None = None
+) -> KafkaFacts:
+    """What the brokers answer about the topics that records come to. Blocks for seconds.
+
+    `target` is what the ledger says is wanted, where that is known: the ledger is not read for it then.
+    """
     clients = client_properties(settings)
     wanted = wanted_topics(settings, samples)
     admin = KafkaAdmin(clients.admin, timeout=_CALL_SECONDS)
@@ -201,7 +206,7 @@ def probe_kafka(settings: Settings, samples: Mapping[str, TopicSample]) -> Kafka
         if settings.kafka.exactly_once or settings.sink is not None
         else None,
         group=_group(clients, settings.identity.group_id),
-        target=_target(settings, ledger),
+        target=_target(settings, ledger) if target is None else target,
     )
 
 

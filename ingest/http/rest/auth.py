@@ -29,6 +29,8 @@ _log = structlog.get_logger(__name__)
 _MAX_BYTES: Final = 1024 * 1024
 INTERNAL: Final = "/internal/"
 """Where workers of a group report to the one that leads that they are alive."""
+WORKERS: Final = b"headrace-workers"
+"""The user as which workers talk to each other where the file has it; no other one may then do so."""
 _CHALLENGE: Final = (("WWW-Authenticate", 'Basic realm="headrace", charset="UTF-8"'),)
 
 # As often is the file looked at, and for so long what is wrong with it is taken for a moment's.
@@ -47,6 +49,11 @@ class Accounts:
     """Passwords by user, both as bytes; it shows neither."""
 
     passwords: Mapping[bytes, bytes]
+
+    def of_workers(self) -> "Accounts":
+        """Those of who may speak as a worker: of every user where none is kept for them."""
+        kept = self.passwords.get(WORKERS)
+        return self if kept is None else Accounts({WORKERS: kept})
 
     def admit(self, headers: Message) -> Response | None:
         """None for who proves to be one of the users, else 401."""
@@ -110,16 +117,18 @@ class AuthFile:
     def admit(self, path: str, headers: Message) -> Response | None:
         """None for who proves to be one of the users, else 401.
 
-        Where workers report that they are alive, one that still has the former file is admitted, too.
+        Where workers report that they are alive, one that still has the former file is admitted, too, and
+        no other user than theirs.
         """
         known = self._known()
         is_of_worker = path.startswith(INTERNAL)
-        refusals = [accounts.admit(headers) for accounts in (known if is_of_worker else known[:1])]
+        asked = [one.of_workers() for one in known] if is_of_worker else known[:1]
+        refusals = [accounts.admit(headers) for accounts in asked]
         return None if None in refusals else refusals[0]
 
     def authorizations(self) -> list[str]:
         """The `Authorization`s with which workers of one group talk to each other, the one of now first."""
-        return [_first_account(accounts) for accounts in self._known()]
+        return [_first_account(accounts.of_workers()) for accounts in self._known()]
 
     @property
     def problem(self) -> str | None:

@@ -8,7 +8,14 @@ from typing import Final
 
 import pytest
 
-from headrace.process.threads import ThreadFailures, collecting, collecting_own, start_thread
+from headrace.process.threads import (
+    SystemLimit,
+    ThreadFailures,
+    collecting,
+    collecting_own,
+    start_thread,
+    within_limits,
+)
 from tests.support.source_tree import nodes
 from tests.support.until import until_sync
 
@@ -115,3 +122,31 @@ def test_who_waits_is_woken_by_a_failure() -> None:
     failures.add(ValueError("its echo"))
     assert str(inbox.get_nowait()) == "a bug"
     assert inbox.empty()
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (RuntimeError("can't start new thread"), "may start no more threads: raise TasksMax="),
+        (MemoryError(), "no memory left"),
+    ],
+)
+def test_what_the_system_refuses_is_one_error(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    """Who starts a thread need not know how CPython says it."""
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise error
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(SystemLimit, match=sentence) as raised, within_limits():
+        start_thread(lambda: None, name="refused")
+    assert raised.value.__cause__ is error
+
+
+def test_another_error_is_no_limit() -> None:
+    """It would come again."""
+    with pytest.raises(RuntimeError, match="a bug") as raised, within_limits():
+        raise RuntimeError("a bug")
+    assert type(raised.value) is RuntimeError

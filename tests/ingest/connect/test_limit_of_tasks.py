@@ -163,7 +163,7 @@ def test_a_worker_that_cannot_join_its_group_for_now_tries_it_again(limit: _Limi
     joining = threading.Thread(target=topic._run, daemon=True)
     joining.start()
     until_sync(lambda: limit.refused > 1, seconds=30, what="that it is tried again")
-    assert topic.problem == f"{_LIMIT}."
+    assert topic.problem == _LIMIT
     stop.ask("the test")
     joining.join(30)
     assert not joining.is_alive()

@@ -4,6 +4,8 @@ import socket
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+import pytest
+
 from headrace.model.connector_records import WorkerRecord, WorkersRecord
 from headrace.model.errors import Unavailable
 from ingest.connect.other_workers import BrokerContact, Liveness, refusal_of, refuses_connections
@@ -138,6 +140,72 @@ def test_who_leads_again_waits_for_the_others_as_a_new_leader_does() -> None:
     assert set(liveness.others()) == {"old", "other"}
     group.now += 3.2
     assert liveness.others() == {}
+
+
+@pytest.mark.parametrize("turns", [1, 2, 4])
+def test_a_dead_worker_is_missed_though_the_lead_changes_faster_than_a_session(turns: int) -> None:
+    """One that takes it again knows how long it was silent before, and one that lives has time to say so."""
+    group = Group()
+    names = [f"l{number}" for number in range(turns)]
+    living = {name: group.liveness(name) for name in names}
+    before, leads = workers("old", **dict.fromkeys([*names, "dead", "alive"], ())), 0
+    while "dead" in before.workers:
+        leads += 1
+        assert leads <= 3 * turns
+        leader = names[leads % turns]
+        living[leader].expect(before)
+        for second in range(7):
+            group.now += 1
+            if second == 1:
+                living[leader].on_heartbeat("alive", "http://alive")
+            others = living[leader].others()
+            assert "alive" in others
+            before = workers(leader, **dict.fromkeys({*names, *others}, ()))
+    assert leads > turns
+
+
+def test_how_long_one_was_silent_before_a_lead_was_lost_counts_and_what_came_then_does_not() -> None:
+    """But it has a few seconds at least: it may still tell the one that led."""
+    group = Group()
+    liveness = group.liveness()
+    for name in ("a", "b"):
+        liveness.on_heartbeat(name, f"http://{name}")
+    group.now += SESSION - 1
+    liveness.on_heartbeat("b", "http://b")
+    assert set(liveness.others()) == {"a", "b"}
+    group.now += SESSION - 1
+    liveness.expect(workers("me", me=(), a=(), b=()))
+    group.now += 2.9
+    assert set(liveness.others()) == {"a", "b"}
+    group.now += 0.2
+    assert set(liveness.others()) == {"b"}
+    group.now += SESSION - 3.2
+    assert set(liveness.others()) == {"b"}
+
+
+def test_whom_another_leader_has_missed_is_not_given_work_again() -> None:
+    """One that leads again would still count it as living, for as long as its own session lasts."""
+    group = Group()
+    liveness = group.liveness()
+    for name in ("a", "b"):
+        liveness.on_heartbeat(name, f"http://{name}")
+    assert set(liveness.others()) == {"a", "b"}
+    group.now += 4
+    liveness.expect(workers("b", me=(), b=()))
+    assert set(liveness.others()) == {"b"}
+
+
+def test_what_was_long_ago_is_no_reason_to_wait_less() -> None:
+    """It lived with others in between."""
+    group = Group()
+    liveness = group.liveness()
+    liveness.on_heartbeat("a", "http://a")
+    group.now += SESSION - 1
+    assert set(liveness.others()) == {"a"}
+    group.now += 3 * SESSION + 1
+    liveness.expect(workers("b", me=(), a=()))
+    group.now += SESSION - 1
+    assert set(liveness.others()) == {"a"}
 
 
 def test_a_worker_that_refused_once_and_lives_again_is_waited_for() -> None:

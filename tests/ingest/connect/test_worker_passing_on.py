@@ -121,6 +121,12 @@ def test_no_page_can_register_a_worker(two: Two, method: str) -> None:
     assert two.ask("PUT", "/internal/workers/ghost", {"Origin": f"http://{_HOST}"}).status == 403
 
 
+@pytest.mark.parametrize("path", ["/%69nternal/workers/ghost", "//internal/workers/ghost", "/internal"])
+def test_no_other_spelling_leads_to_what_workers_ask(two: Two, path: str) -> None:
+    """Who may ask for it, and what a proxy passes on, is judged by the path as it was written."""
+    assert two.ask("PUT", path).status == 404
+
+
 def test_an_expanded_list_is_answered_to_each_method_as_the_list_is(two: Two) -> None:
     """HEAD is GET without its body, OPTIONS lists what there is, and no other method asks another worker."""
     path = "/connectors?expand=status"

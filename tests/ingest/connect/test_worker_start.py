@@ -5,7 +5,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -110,8 +110,32 @@ def test_a_worker_that_leads_again_takes_no_living_worker_for_dead(*, is_readabl
     now[0] += 12
     worker._tick()
     topic.is_leading = topic.is_readable = True
+    topic.leads_began += 1
     worker._tick()
     assert set(topic.written()) == {worker._id, "other"}
+
+
+def test_a_lead_that_is_lost_and_taken_again_in_one_turn_is_another_lead() -> None:
+    """A turn may take long, and another worker may have led meanwhile: it knew the one that came then."""
+    settings, unused = _settings(free_port()), cast("Any", None)
+    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
+    topic = _Topic(worker._id)
+    worker._topic, now = cast("Any", topic), [100.0]
+    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    worker._tick()
+
+    now[0] += 12
+    living = {name: WorkerRecord(url=f"http://{name}") for name in (worker._id, "other", "new")}
+
+    def again() -> None:
+        topic.leads_began += 1
+        topic.write([(WORKERS, encode(WorkersRecord(leader="other", workers=living)))])
+
+    topic.at_next_look = again
+    worker._tick()
+    now[0] += 2
+    worker._tick()
+    assert set(topic.written()) == {worker._id, "other", "new"}
 
 
 class _Topic:
@@ -121,6 +145,8 @@ class _Topic:
 
     def __init__(self, own_id: str) -> None:
         self.is_leading = self.is_readable = True
+        self.leads_began = 1
+        self.at_next_look: Callable[[], None] | None = None
         living = {name: WorkerRecord(url=f"http://{name}") for name in (own_id, "other")}
         self._controls = {WORKERS: encode(WorkersRecord(leader=own_id, workers=living))}
 
@@ -128,7 +154,11 @@ class _Topic:
         """See `ConfigurationTopic.controls`."""
         if not self.is_readable:
             raise Unavailable("The topic cannot be read.")
-        return dict(self._controls)
+        found, happens = dict(self._controls), self.at_next_look
+        self.at_next_look = None
+        if happens is not None:
+            happens()
+        return found
 
     def write(self, changes: list[tuple[ControlKey, bytes]]) -> None:
         """See `ConfigurationTopic.write`."""

@@ -1,14 +1,21 @@
 """What `check` says of Lenses' locks: where partitions would begin, what would be finished, what stops."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
+from headrace.kafka.control_records import PAUSE, Pause, TargetState, encode_control
+from headrace.kafka.data_topics import Survey, SurveyedPartition
+from headrace.model.errors import Unavailable
+from headrace.options import Settings
 from ingest.checks.findings.finding import Verdict
 from ingest.checks.findings.sink_findings import TakeoverFacts, takeover_findings
-from ingest.cli.sink_check_and_plan import lines_of, shape_of
+from ingest.cli.sink_check_and_plan import ledger_findings, lines_of, shape_of
 from tests.ingest.checks.findings.configured import configured
 
+_SINK: Final = {"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "t"}
 _LOCK: Final = "s3://b/.indexes/c/.locks/Topic(t)/0.lock"
 
 
@@ -54,7 +61,7 @@ def test_what_stops_fails_and_what_is_read_again_warns() -> None:
 
 def test_plan_shows_them() -> None:
     """In lines and as JSON; one that would not begin begins nowhere."""
-    settings = configured({"topic": None, "sqs.queue.url": None, "file.name.template": None, "topics": "t"})
+    settings = configured(_SINK)
     taken = [_facts(), _facts(partition=1, problem="no lock.")]
 
     lines = list(lines_of(settings, [], taken, has_ledger=False))
@@ -62,3 +69,40 @@ def test_plan_shows_them() -> None:
     assert not any("locks" in line for line in lines_of(settings, [], has_ledger=False))
     shape = shape_of(settings, [], taken, has_ledger=False)["takeover"]
     assert [each["begin"] for each in shape] == [10, None]
+
+
+class _Reading(nullcontext[None]):
+    """A ledger with these control records."""
+
+    def __init__(self, pause: Pause | None) -> None:
+        super().__init__()
+        controls = {} if pause is None else {PAUSE: encode_control(pause)}
+        self.cache = SimpleNamespace(controls=lambda: controls)
+
+
+@pytest.mark.parametrize(
+    ("reading", "mark", "target"),
+    [
+        (_Reading(Pause(state=TargetState.PAUSED, at_ms=1)), "m", TargetState.PAUSED),
+        (_Reading(None), "m", TargetState.RUNNING),
+        (None, "m", None),
+        (Unavailable("The brokers do not answer."), "m", None),
+        (_Reading(None), "", None),
+    ],
+)
+def test_what_is_wanted_is_known_where_the_ledger_is_read_anyway(
+    reading: Any, mark: str, target: TargetState | None
+) -> None:
+    """Only where it was not, Kafka's own facts have it read for that."""
+
+    def open_ledger(_settings: Settings, *, timeout: float) -> Any:
+        assert timeout > 0
+        if isinstance(reading, Exception):
+            raise reading
+        return reading
+
+    one = SurveyedPartition(
+        topic="t", partition=0, topic_id="i", begin=0, end=9, group_offset=9, group_mark=mark
+    )
+    survey = Survey(partitions=(one,), members=(), missing=())
+    assert ledger_findings(configured(_SINK), survey, open_ledger=open_ledger) == ([], target)

@@ -135,6 +135,22 @@ def test_a_changed_password_holds_at_once_and_workers_still_know_each_other(tmp_
     assert auth.authorizations() == [_basic("ann:another")]
 
 
+def test_a_user_that_is_kept_for_workers_is_the_only_one_to_register_them(tmp_path: Path) -> None:
+    """In whatever line; what was before such a user came is known for as long as any former file."""
+    path, clock = _file(tmp_path, b"ann:one\n"), MovedClock()
+    auth = AuthFile(path, clock=clock)
+    _file(tmp_path, b"ann:one\nheadrace-workers:w\n")
+    clock.now = 2.0
+    assert auth.admit("/internal/workers/w", _headers(_basic("ann:one"))) is None
+    assert auth.authorizations() == [_basic("headrace-workers:w"), _basic("ann:one")]
+
+    clock.now = 1000.0
+    for user, may in (("ann:one", False), ("headrace-workers:x", False), ("headrace-workers:w", True)):
+        assert (auth.admit("/internal/workers/w", _headers(_basic(user))) is None) is may
+    assert auth.admit("/connectors", _headers(_basic("ann:one"))) is None
+    assert auth.authorizations() == [_basic("headrace-workers:w")]
+
+
 def test_a_file_that_everybody_may_read_by_now_is_not_taken(tmp_path: Path) -> None:
     """The users of before stay, and the problem names the remedy."""
     path, clock = _file(tmp_path, b"ann:one\n"), MovedClock()
