@@ -1,20 +1,22 @@
 """One topic-partition in a slot of the sink: records come, are grouped and written, and are committed."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from headrace.conversion.encoders import with_texts
+from headrace.conversion.sink_records import FAILING_NULL, sink_records
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
 from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.consumer.message_columns import FaultReason, truncated_message
-from headrace.model.columns import KafkaRecords, Numbers
+from headrace.model.columns import NULL_LENGTH, KafkaRecords, Numbers
 from headrace.model.errors import InvalidObject
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant, PartitionStopped
 from headrace.options.choices import Tolerance
+from headrace.options.sink_settings import OF_REGISTRIES
 from spark.sink.bad_records import REASON, DeadLetter, Isolation
 from spark.sink.grouping import GroupRows, Groups
 from spark.sink.object_naming import routed_group
@@ -162,8 +164,10 @@ class PartitionWork:
         runs = [self.objects.learned(run) for run in conversion.runs]
         groups, archived = self._grouped(sound, runs)
         faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
+        nulls = self._groups_of_nulls(sound, faults)
+        faults = [one for one in faults if one.offset not in nulls or not self._is_archived(one, nulls)]
         self._adding = wanted
-        self._settle(faults)
+        self._settle(faults, known=nulls.keys())
         if self.stop is not None:
             # Names of keys alone keep the last record of each: it is the last one before the stop.
             groups, archived = self._grouped(self._before_stop(sound), runs)
@@ -266,6 +270,35 @@ class PartitionWork:
                         covered.append(offsets[~mask])
         return np.concatenate(covered) if covered else None
 
+    def _groups_of_nulls(self, records: KafkaRecords, faults: Sequence[RecordFault]) -> dict[int, str]:
+        """The groups, by offset, of the tombstones that fail while what may be archived is read again.
+
+        What was fetched with one, by whose schema it fails or not, has no say in its group.
+        """
+        sink, offsets = self._tools.settings.sink, self._offsets
+        is_own = sink.converters.value.kind in OF_REGISTRIES and not sink.transforms
+        if not faults or not is_own or not offsets.is_replaying or offsets.earlier:
+            return {}
+        # Not those whose keys cannot be read.
+        refused = [one.offset for one in faults if one.reason == FAILING_NULL[0]]
+        is_null = records.values.lengths == NULL_LENGTH
+        rows = np.flatnonzero(is_null & np.isin(records.offsets, refused))
+        if not len(rows):
+            return {}
+        # By one that has read no value: it refuses no null by the schema of another record.
+        found: dict[int, str] = {}
+        for run in sink_records(sink).convert(records.take(rows)).runs:
+            for name, part in self._tools.shapes.split(run).parts:
+                group = routed_group(run.records.topic, name, self.partition.topic)
+                taken = run.records.offsets if part is None else run.records.offsets[part]
+                found |= dict.fromkeys(taken.tolist(), group)
+        return found
+
+    def _is_archived(self, fault: RecordFault, groups: Mapping[int, str]) -> bool:
+        """Whether an object has the record, by its group."""
+        offset = np.array([fault.offset], np.int64)
+        return self._offsets.unarchived(groups[fault.offset], offset) is not None
+
     # -- bad records -----------------------------------------------------------------------------------------
 
     def _refuse(self, part: ConvertedRecords, reason: str, message: str) -> bool:
@@ -277,12 +310,15 @@ class PartitionWork:
             ]
         )
 
-    def _settle(self, faults: list[RecordFault]) -> bool:
-        """Make dead letters of bad records, or stop at the first; False when the partition stops."""
+    def _settle(self, faults: list[RecordFault], *, known: Collection[int] = ()) -> bool:
+        """Make dead letters of bad records, or stop at the first; False when the partition stops.
+
+        The groups of those at the offsets `known` are: no object has them.
+        """
         if not faults:
             return True
         assert self._adding is not None, "only what is being added is refused"
-        changed = self._offsets.refuse_changed(fault.offset for fault in faults)
+        changed = self._offsets.refuse_changed(one.offset for one in faults if one.offset not in known)
         for fault in sorted(faults, key=lambda one: one.offset):
             if fault.offset == changed:
                 # It was written before, and is bad now: nobody knows in which object it is, if in any.

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from tests.simulation.circumstances import BY_SCHEMAS, Circumstance
 from tests.simulation.scenario import Step
 
 NO_CONDITIONS: Final = "store without conditions"
@@ -39,6 +40,8 @@ _DENIED_SHARE: Final = 0.12
 _UNKNOWN_SHARE: Final = 0.12
 _CLOCK_SHARE: Final = 0.1
 _AFTER_SHARE: Final = 0.6
+_SCHEMAS_SHARE: Final = 0.1
+_OWN_SHARE: Final = 0.7
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
 _MOVED_MS: Final = (-172_800_000, -3_600_000, -5_000, 5_000, 172_800_000)
@@ -50,6 +53,34 @@ def store_steps(direction: str, seed: int, buckets: Sequence[str]) -> tuple[Step
     if random.Random(f"store-{direction}-{seed}").random() < _STORE_SHARE:
         return (Step(0.0, NO_CONDITIONS, {"buckets": list(buckets)}),)
     return ()
+
+
+def by_schemas(
+    direction: str,
+    seed: int,
+    drawn: tuple[dict[str, str | None], Circumstance | None],
+    names: Sequence[str],
+    converters: Sequence[str],
+) -> tuple[dict[str, str | None], Circumstance | None, random.Random | None]:
+    """Options and circumstance; in some scenarios schemas of a registry name objects.
+
+    Then also that by which their records are drawn.
+    """
+    (chosen, about), rng = drawn, random.Random(f"by schemas-{direction}-{seed}")
+    if rng.random() >= _SCHEMAS_SHARE:
+        return chosen, about, None
+    if rng.random() < _OWN_SHARE:
+        about = BY_SCHEMAS
+        chosen = about.chosen(rng, chosen)
+    own = {
+        "file.name.template": rng.choice(names),
+        "value.converter": rng.choice(converters),
+        "file.name.timestamp.source": None,
+        "transforms": rng.choice((None, None, "i", "header")),
+        # By a schema that is held against that of the open object no two runs need be alike.
+        "schema.compatibility": rng.choice((None, None, None, "backward")),
+    }
+    return {**chosen, **own}, about, rng
 
 
 def with_cuts(

@@ -240,6 +240,23 @@ SINK: Final = {
     ),
 }
 """By what it is about."""
+BY_SCHEMAS: Final = Circumstance(
+    {
+        **{name: value for name, value in _GROUPS.items() if name.startswith(("rotate.", "errors.", "max."))},
+        "exactly.once.support": None,
+        "tasks.max": (None, "1"),
+    },
+    ("kill", "stop", "kill worker"),
+    counts=(5, 8, 12),
+    partitions=(1, 1, 2),
+    gaps=(0.0, 0.05, 2.0),
+    story=(
+        Act((0.0,), "await", {"what": "object"}),
+        Act((0.0, 0.01, 0.1), ("kill", "kill", "kill worker")),
+        _START,
+    ),
+)
+"""Of sinks too, drawn apart: objects are named by schemas, and some are sealed while others are open."""
 _RESTORED: Final[Mapping[str, _Option]] = {
     "archive.keys": "keys",
     "archive.tombstones": "tombstone",

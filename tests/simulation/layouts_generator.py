@@ -9,6 +9,7 @@ from headrace.options.layout_checks import FORMS
 from tests.simulation.apart import (
     LOG_CUT,
     around,
+    by_schemas,
     store_steps,
     with_cut_logs,
     with_foreign_names,
@@ -18,7 +19,7 @@ from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.layouts_records import layout_records
 from tests.simulation.pairs import all_pairs, valid_options
 from tests.simulation.scenario import Scenario
-from tests.simulation.schemas import AVRO
+from tests.simulation.schemas import AVRO, JSON_SCHEMA
 from tests.simulation.sink_generator import (
     BESIDE,
     BUCKET,
@@ -34,7 +35,7 @@ from tests.simulation.sink_generator import (
 )
 from tests.simulation.sink_generator import DIMENSIONS as OF_SINK
 from tests.simulation.sink_generator import FIXED as FIXED_OF_SINK
-from tests.simulation.sink_records import JSON
+from tests.simulation.sink_records import JSON, records_by_schemas
 
 __all__ = ["CHANGED", "DIMENSIONS", "FAULTS", "FIXED", "LAYOUTS", "OPERATIONS", "layout_scenario"]
 
@@ -74,6 +75,12 @@ _NAMES: Final[Mapping[str, Sequence[str | None]]] = {
         f"date={{{{date:yyyy-MM-dd-HH}}}}/{_LENSES}",
     ),
     "quix": (f"{{{{value:a}}}}/{_QUIX}", None, f"{{{{date:yyyy}}}}/{_QUIX}"),
+}
+_BY_SCHEMA: Final = {
+    "aiven": (f"{{{{schema_name}}}}/{_AIVEN}",),
+    "confluent": (f"{{{{topic}}}}/schema={{{{schema_name}}}}/{_CONFLUENT}",),
+    "lenses": (f"schema={{{{schema_name}}}}/{_LENSES}",),
+    "quix": (f"{{{{schema_name}}}}/{_QUIX}",),
 }
 _OWN: Final[Mapping[str, Mapping[str, Sequence[str | None]]]] = {
     "aiven": {
@@ -173,16 +180,22 @@ def layout_scenario(seed: int) -> Scenario:
     """The scenario of a seed: the layouts in turn, and of each pairs of options in their order first."""
     rng = random.Random(f"layouts-{seed}")
     layout, place = LAYOUTS[seed // 2 % len(LAYOUTS)], seed // 2 // len(LAYOUTS)
-    chosen, about = chosen_options(
+    drawn = chosen_options(
         rng, 2 * place + seed % 2, _rows(layout), _OF_LAYOUT[layout], _circumstances(layout)
     )
+    converters = (AVRO, AVRO, JSON_SCHEMA)
+    chosen, about, of_schemas = by_schemas("layouts", seed, drawn, _BY_SCHEMA[layout], converters)
     topics = {f"{_TOPIC}{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
     if about is not None and about.partitions:
         topics = {f"{_TOPIC}0": rng.choice(about.partitions)}
     # The layout first: what it does not take is left out, and not the layout.
     fixed = {**FIXED, "topics": ",".join(topics), "output.layout": layout}
     options = {"output.format": "jsonl", **valid_options(chosen, fixed, BESIDE)}
-    records = tuple(layout_records(rng, topics, options, about))
+    records = tuple(
+        layout_records(rng, topics, options, about)
+        if of_schemas is None or options.get("value.converter") not in converters
+        else records_by_schemas(of_schemas, topics, options, about, is_numbered=True)
+    )
     table = Table(_OF_LAYOUT[layout], fixed, BESIDE, CHANGED)
     steps = sink_steps(rng, len(records), options, topics, about, table)
     steps = with_foreign_names("layouts", seed, steps)

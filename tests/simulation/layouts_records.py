@@ -43,7 +43,7 @@ _HEADERS: Final = (
 )
 _KEY: Final = re.compile(rb"k([0-9]+)")
 # Values of bytes follow one another without anything between them.
-_BARE: Final = re.compile(rb'plain ([0-9]+)|"n":"?([0-9]+)|(?:^|(?<=[}\]]))\[([0-9]+),', re.MULTILINE)
+_BARE: Final = re.compile(rb'plain ([0-9]+)|"n": ?"?([0-9]+)|(?:^|(?<=[}\]]))\[([0-9]+),', re.MULTILINE)
 
 
 def layout_records(
@@ -153,7 +153,8 @@ def number_of_given(given: Given, options: Mapping[str, str]) -> int | None:
     converter = options.get("value.converter", "")
     if converter in FRAMED:
         try:
-            return int(meaning_of_framed(converter, given.value)["n"])
+            row = meaning_of_framed(converter, given.value)
+            return None if row is None else int(row["n"])
         except ValueError:
             return None
     if b'"payload"' in given.value:

@@ -483,6 +483,13 @@ MUTATIONS: Final = {
         "        if is_whole_json(row):\n            if is_empty_certain",
         "        if True:\n            if is_empty_certain",
     ),
+    "nulls of no schema": Mutation(
+        "sink",
+        "nulls are of no schema's group, whatever was fetched with them",
+        "spark/sink/grouping.py",
+        "if name is None or not self._names.has_own_nulls:",
+        "if True:",
+    ),
     "offsets order objects": Mutation(
         "archives",
         "objects of a partition come in the order of the offsets in their names",

@@ -43,6 +43,24 @@ _SCHEMAS: Final[Mapping[int, tuple[str, str]]] = {
 }
 _UNKNOWN: Final = 99
 _FIRST: Final = {AVRO: 1, JSON_SCHEMA: 3, PROTOBUF: 5}
+_OF_NULLS: Final = {
+    "oneOf": [
+        {"type": "null"},
+        {"type": "object", "properties": {"n": {"type": "integer"}, "a": {"type": "string"}}},
+    ]
+}
+_APART: Final = 1001
+_MORE: Final[Mapping[int, tuple[str, str]]] = {
+    _APART: (json.dumps({**_avro("string"), "name": "names.Other"}), "AVRO"),
+    1002: (json.dumps(["null", {**_avro("string"), "name": "Maybe"}]), "AVRO"),
+    1003: (json.dumps({**json.loads(_json_schema("string")), "title": "Other"}), "JSON"),
+    1004: (json.dumps({**_OF_NULLS, "title": "Maybe"}), "JSON"),
+    1005: (_protobuf("string").replace("row", "Other"), "PROTOBUF"),
+}
+"""Of other names, and of values that may be null; ids of what is registered later do not depend on them."""
+_NAMED: Final = {AVRO: (1, 2, 1001, 1002), JSON_SCHEMA: (3, 4, 1003, 1004), PROTOBUF: (5, 6, 1005)}
+_MAY_BE_NULL: Final = frozenset({1002, 1004})
+_ALL: Final = {**_SCHEMAS, **_MORE}
 
 
 class Registry:
@@ -55,7 +73,7 @@ class Registry:
         """What it answers instead of schemas; 0: it does not answer at all while it is down."""
         self.forbidden: set[str] = set()
         """Subjects that clients may not use."""
-        self.schemas = {id_: Schema(text, kind) for id_, (text, kind) in _SCHEMAS.items()}
+        self.schemas = {id_: Schema(text, kind) for id_, (text, kind) in _ALL.items()}
         self.subjects: dict[str, list[int]] = {}
         """By subject, the ids of its versions, the first of which is 1."""
 
@@ -86,7 +104,8 @@ class SimulatedRegistry:
             if any(name not in known and not has_default for name, has_default in fields.items()):
                 raise SchemaRegistryError(409, 409, "Incompatible schema")
         found = next((id_ for id_, one in registry.schemas.items() if one == schema), None)
-        id_ = max(registry.schemas, default=0) + 1 if found is None else found
+        newest = max((one for one in registry.schemas if one < _APART), default=0)
+        id_ = newest + 1 if found is None else found
         registry.schemas[id_] = schema
         registry.subjects[subject] = [*versions, id_]
         return id_
@@ -176,16 +195,35 @@ def framed(converter: str, number: int, member: int | str, *, is_unknown: bool =
     return head + _BODIES[converter](id_, number, member)
 
 
-def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any]:
-    """The row of such a value; ValueError for what is none."""
+def schemas_of(converter: str, *, with_nulls: bool) -> tuple[int, ...]:
+    """The ids of the schemas that a converter reads; those whose values may be null only `with_nulls`."""
+    return tuple(id_ for id_ in _NAMED[converter] if with_nulls or id_ not in _MAY_BE_NULL)
+
+
+def framed_by(converter: str, id_: int, number: int, *, is_null: bool = False) -> bytes:
+    """A value of a row of this schema; a null where that `is_null` and the schema has nulls."""
+    head = b"\0" + id_.to_bytes(4, "big")
+    if is_null and id_ in _MAY_BE_NULL:
+        return head + (b"\0" if converter == AVRO else b"null")
+    return head + _BODIES[converter](id_, number, number if id_ == _FIRST[converter] else "text")
+
+
+def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | None:
+    """The row of such a value, None of a null; ValueError for what is none."""
     id_, body = int.from_bytes(value[1:5], "big"), value[5:]
-    if id_ not in _SCHEMAS or value[0]:
+    if id_ not in _ALL or value[0]:
         raise ValueError("no schema")
+    if converter == PROTOBUF:
+        return _protobuf_meaning(id_, body)
     if converter == AVRO:
-        schema = json.loads(_SCHEMAS[id_][0])
-        return dict(fastavro.schemaless_reader(io.BytesIO(body), schema, None))  # type: ignore[arg-type]
-    if converter == JSON_SCHEMA:
-        return dict(json.loads(body))
+        schema = json.loads(_ALL[id_][0])
+        found: Any = fastavro.schemaless_reader(io.BytesIO(body), schema, None)
+    else:
+        found = json.loads(body)
+    return None if found is None else dict(found)
+
+
+def _protobuf_meaning(id_: int, body: bytes) -> dict[str, Any]:
     # An index, the number, and a text or a number.
     assert body[:2] == b"\0\x08", "only rows of this module"
     number, place = _read_varint(body, 2)
@@ -195,7 +233,7 @@ def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any]:
 
 def _avro_body(id_: int, number: int, member: int | str) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, json.loads(_SCHEMAS[id_][0]), {"n": number, "a": member})
+    fastavro.schemaless_writer(out, json.loads(_ALL[id_][0]), {"n": number, "a": member})
     return out.getvalue()
 
 

@@ -5,12 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tests.simulation.apart import around, store_steps, with_cut_logs, with_foreign_names, with_unknown_topics
+from tests.simulation.apart import (
+    around,
+    by_schemas,
+    store_steps,
+    with_cut_logs,
+    with_foreign_names,
+    with_unknown_topics,
+)
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
 from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF
-from tests.simulation.sink_records import FRAMED, JSON, records_of
+from tests.simulation.sink_records import FRAMED, JSON, records_by_schemas, records_of
 
 STRING: Final = "org.apache.kafka.connect.storage.StringConverter"
 BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -30,6 +37,11 @@ FIXED: Final = {
 """What every scenario has. `topics` is added."""
 
 _OBJECT: Final = "{{topic}}/{{partition}}-{{start_offset}}"
+_BY_SCHEMA: Final = (
+    f"{{{{schema_name}}}}/{_OBJECT}",
+    f"{{{{schema_name}}}}/{_OBJECT}",
+    f"{{{{schema_name}}}}/{{{{key}}}}/{_OBJECT}",
+)
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "output.format": ("jsonl", "parquet", "avro", "json", "csv"),
     "value.converter": (JSON, STRING, BYTES, None, AVRO, JSON_SCHEMA, PROTOBUF),
@@ -125,12 +137,17 @@ def _rows() -> list[dict[str, str | None]]:
 def sink_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
     rng = random.Random(f"sink-{seed}")
-    chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
+    drawn = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
+    chosen, about, of_schemas = by_schemas("sink", seed, drawn, _BY_SCHEMA, FRAMED)
     topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
     if about is not None and about.partitions:
         topics = {"events0": rng.choice(about.partitions)}
     options = valid_options(chosen, {**FIXED, "topics": ",".join(topics)}, BESIDE)
-    records = tuple(records_of(rng, topics, options, about))
+    records = tuple(
+        records_of(rng, topics, options, about)
+        if of_schemas is None
+        else records_by_schemas(of_schemas, topics, options, about)
+    )
     steps = with_foreign_names("sink", seed, sink_steps(rng, len(records), options, topics, about, TABLE))
     steps = with_cut_logs("sink", seed, steps, list(topics))
     steps = around("sink", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
@@ -213,7 +230,7 @@ def _shows_typed_values(options: Mapping[str, str]) -> bool:
     has_schemas = options.get("value.converter.schemas.enable") != "false"
     is_typed = converter in FRAMED or (converter == JSON and has_schemas)
     shown = options.get("file.name.template", "") + options.get("file.name.timestamp.source", "")
-    return is_typed and "value:" in shown
+    return is_typed and ("value:" in shown or "{{schema_name}}" in shown)
 
 
 def _operation(

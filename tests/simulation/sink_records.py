@@ -9,7 +9,15 @@ from typing import Any, Final
 from tests.simulation.circumstances import Circumstance
 from tests.simulation.pairs import drawn_count
 from tests.simulation.scenario import Given
-from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF, framed, meaning_of_framed
+from tests.simulation.schemas import (
+    AVRO,
+    JSON_SCHEMA,
+    PROTOBUF,
+    framed,
+    framed_by,
+    meaning_of_framed,
+    schemas_of,
+)
 
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _NUMBERS: Final = (
@@ -113,6 +121,35 @@ def records_of(
         )
 
 
+def records_by_schemas(
+    rng: random.Random,
+    topics: Mapping[str, int],
+    options: Mapping[str, str],
+    about: Circumstance | None,
+    *,
+    is_numbered: bool = False,
+) -> Iterator[Given]:
+    """Records of several schemas, and tombstones between them, before and after them, often in a row.
+
+    With `is_numbered` each has a number in its value, or a tombstone in its key.
+    """
+    converter, counts = options["value.converter"], () if about is None else about.counts
+    ids = rng.sample(schemas_of(converter, with_nulls=not is_numbered), rng.choice((2, 3)))
+    null_share, unknown_share = rng.choice((0.3, 0.6)), rng.choice((0.0, 0.0, 0.1))
+    keys, id_ = rng.choice(((b"k1",), (None, b"k1", b"a/b"))), None
+    for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(3, 5, 8), big=(12, 30))):
+        if not number or rng.random() < _OTHER_SHARE:
+            id_ = None if rng.random() < null_share else rng.choice(ids)
+        topic, key = rng.choice(list(topics)), rng.choice(keys)
+        if id_ is None:
+            value, key = None, b"k%d" % number if is_numbered else key
+        elif rng.random() < unknown_share:
+            value = framed(converter, number, number, is_unknown=True)
+        else:
+            value = framed_by(converter, id_, number, is_null=rng.random() < null_share)
+        yield Given(topic, rng.randrange(topics[topic]), key, value, 1_700_000_000_000 + number)
+
+
 def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], number: int) -> bytes:
     members = [f'"n":{number}', f'"a":{rng.choice(kinds)}', f'"ts":{rng.choice(times)}']
     if rng.random() < 0.5:
@@ -136,6 +173,7 @@ def _document(rng: random.Random, kinds: Sequence[str], times: Sequence[str], nu
 FRAMED: Final = (AVRO, JSON_SCHEMA, PROTOBUF)
 """Converters whose values name a schema of a registry."""
 _EVENT_SHARE: Final = 0.5
+_OTHER_SHARE: Final = 0.6
 _TYPED: Final = (("int64", 9007199254740993), ("int64", -1), ("string", "text"), ("double", 0.1))
 _OP: Final = {"field": "op", "type": "string"}
 _FIELDS: Final = [
@@ -173,7 +211,7 @@ def meaning_of_value(value: bytes, options: Mapping[str, str]) -> Any:
     converter = options.get("value.converter", "")
     if converter in FRAMED:
         row = meaning_of_framed(converter, value)
-        return {name: Decimal(one) if isinstance(one, int) else one for name, one in row.items()}
+        return row and {name: Decimal(one) if isinstance(one, int) else one for name, one in row.items()}
     return _meaning_of(json.loads(value, parse_float=Decimal, parse_int=Decimal), options)
 
 
