@@ -138,7 +138,11 @@ class Coverage:
     def add(self, scenario: Scenario) -> None:
         """Count a scenario."""
         self.count += 1
-        chosen = sorted((name, scenario.options.get(name, "-")) for name in self._dimensions)
+        # What is drawn apart has values of its own.
+        chosen = sorted(
+            (name, value if (value := scenario.options.get(name)) in values and value is not None else "-")
+            for name, values in self._dimensions.items()
+        )
         self._values.update(itertools.combinations(chosen, 2))
         faults: set[str] = set()
         operations: set[str] = set()

@@ -60,18 +60,30 @@ class Past:
         self._begun[number] = begun_ms
         return begun_ms
 
-    def misremembered(self, firsts: Mapping[str, FirstStart]) -> Iterator[str]:
-        """First starts that are remembered as no process made them."""
+    def misremembered(
+        self, firsts: Mapping[str, FirstStart], written: Sequence[tuple[str, FirstStart]]
+    ) -> Iterator[str]:
+        """First starts that are remembered as no process made them, or not any more.
+
+        `written` are those that the ledger had, by bucket, one after the other.
+        """
         for bucket, first in firsts.items():
             starts = self._with(bucket)
             began_ms = min((at_ms for at_ms, _ in starts), default=0)
-            keys = {options.get("native.start.key") for _, options in starts}
             for one in first.all:
                 if one.at_ms < began_ms // _SECOND_MS * _SECOND_MS:
                     before = began_ms - one.at_ms
                     yield f"the first start with {bucket} is remembered as {before} ms before there was one"
-                if one.start_key not in keys:
+                below = [options for _, options in starts if options.get("aws.s3.prefix", "") == one.below]
+                if one.start_key not in {options.get("native.start.key") for options in below}:
                     yield f"the first start with {bucket} has the key {one.start_key!r}, as no process had"
+            remembered = {(one.below, one.at_ms, one.start_key) for one in first.all}
+            had = (one for name, each in written if name == bucket for one in each.all)
+            for prefix, at_ms, _ in {(one.below, one.at_ms, one.start_key) for one in had} - remembered:
+                yield f"the first start with {bucket}/{prefix}* at {at_ms} is not remembered"
+            for number, one in enumerate(first.all):
+                if any(one.below.startswith(each.below) for each in first.all[number + 1 :]):
+                    yield f"{bucket}/{one.below}* had its first start before {one.at_ms}"
 
     def left_out(
         self,
@@ -110,8 +122,12 @@ class Past:
         keys = {each.get("native.start.key") for each in options}
         if includes <= {None} and keys <= {None}:
             return _Word.READ
-        prefixes = {each.get("aws.s3.prefix") for _, each in self._starts}
-        if first is None or len(prefixes) > 1 or any(step.act in ("mark", "reset") for step in steps):
+        has_changed = len({each.get("aws.s3.prefix") for _, each in self._starts}) > 1
+        if first is None or any(step.act in ("mark", "reset") for step in steps):
+            return _Word.PERHAPS
+        # The one that could see the key.
+        first = next((each for each in reversed(first.all) if one.key.startswith(each.below)), None)
+        if first is None or (has_changed and includes != {None}):
             return _Word.PERHAPS
         word = self._of_listing(number, one.key, first, options)
         told = {"sqs.queue.url" in each for _, each in self._starts}

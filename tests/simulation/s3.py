@@ -100,6 +100,10 @@ class Bucket:
         """Called where the process that calls dies before or after its call is done."""
         self.on_call: Callable[[str, Mapping[str, Any]], None] = lambda _operation, _given: None
         """Called with each request that reaches S3."""
+        self.on_asked: Callable[[str, Mapping[str, Any]], float] = lambda _method, _given: 0.0
+        """Called with each call of a listener: so many seconds pass until it is made."""
+        self.on_answered: Callable[[str, Mapping[str, Any], Any], None] = lambda _name, _given, _found: None
+        """Called with the answer to each call of a listener, or with the error in its place."""
         self.versions: dict[tuple[str, str, str], StoredObject] = {}
         """By bucket, key and version what buckets with versions have had."""
         self.versioned: set[str] = set()

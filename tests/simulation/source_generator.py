@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, noted, story_of
+from tests.simulation.version_order import VERSIONS
 from tests.support.inventory import KEY
 
 INCOMING: Final = "incoming"
@@ -136,6 +138,16 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "foreign messages": {"count": 14},
 }
 _BUCKET: Final = "aws.s3.bucket.name"
+_QUEUE: Final = "https://sqs.us-east-1.amazonaws.com/1/q"
+_VERSIONS_SHARE: Final = 0.08
+_PREFIXES_SHARE: Final = 0.06
+_PREFIXES: Final = (
+    *(("in/00", "in/"), ("in/00", None), ("in/", None), ("in/d", "in/", None)),
+    *((None, "in/"), ("in/", "in/00", "in/")),
+    *(("z", "in/"), ("in/d", "in/00", "in/")),
+)
+"""Prefixes one after the other: wider, narrower, and moved."""
+_START_KEYS: Final = (None, None, "in/001", "in/b.jsonl", "in/d/e.jsonl")
 FIRST_START: Final = ("include.existing", "native.start.key")
 """What counts at the first start with a bucket."""
 # What a connector may be given while objects are half read.
@@ -185,14 +197,77 @@ def source_scenario(seed: int) -> Scenario:
     places = partitions if options["file.name.template"] == PLACED else 0
     objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH, places=places))
     steps = _steps(rng, len(objects), options, about)
-    return Scenario(
+    given = around("source", seed, steps, denied=(TOPIC, LETTERS))
+    options, given = _with_prefixes(seed, options, given)
+    scenario = Scenario(
         seed=seed,
         direction="source",
         options=options,
         topics={TOPIC: partitions},
         records=objects,
-        steps=around("source", seed, steps, denied=(TOPIC, LETTERS)),
+        steps=given,
     )
+    return _with_versions(scenario)
+
+
+def _with_versions(scenario: Scenario) -> Scenario:
+    """Of some scenarios the objects are versions of one key, or two; some more come at once."""
+    rng = random.Random(f"versions-{scenario.seed}")
+    has_prefixes = any("native.start.key" in step.given.get("options", ()) for step in scenario.steps)
+    if rng.random() >= _VERSIONS_SHARE or has_prefixes:
+        return scenario
+    changed = {
+        "sqs.queue.url": _QUEUE,
+        "initial.inventory": None,
+        "file.name.template": FIXED["file.name.template"],
+        # HEADs of all are asked together, and what is known is read at once.
+        "sqs.max.held": None,
+        "job.linger.ms": "0",
+        "object.min.age.ms": None,
+        # Listings show the newest while HEADs about earlier ones are open.
+        "reconcile.interval.ms": rng.choice(("1000", "1000", "3600000")),
+    }
+    options = valid_options({**scenario.options, **changed}, FIXED, _WITH)
+    names = [f"in/{one}.jsonl" for one in rng.choice(("v", "vw"))]
+    records = [replace(one, topic=rng.choice(names)) for one in scenario.records]
+    begin, bucket = len(records), rng.choice((0, 1))
+    for number in range(begin, begin + rng.choice((2, 4, 7))):
+        lines = (
+            json.dumps({"n": f"{number}-{row}", "x": "y" * 50, "t": TIME_MS, "d": {"e": row}}).encode()
+            for row in range(rng.choice((1, 2, 5)))
+        )
+        records.append(Given(rng.choice(names), bucket, None, b"\n".join(lines), 0))
+    put = Step(rng.choice((0.0, 0.5, 3.0)), "put", {"begin": begin, "end": len(records), "late": 0.0})
+    steps = list(scenario.steps)
+    steps.insert(rng.randint(1, len(steps)), put)
+    first = Step(0.0, VERSIONS, {"bare": rng.choice((0.6, 1.0))})
+    return scenario.without(options=options, records=tuple(records), steps=(first, *steps))
+
+
+def _with_prefixes(
+    seed: int, options: dict[str, str], steps: tuple[Step, ...]
+) -> tuple[dict[str, str], tuple[Step, ...]]:
+    """In some scenarios without a queue restarts make the prefix narrower or wider, or move it.
+
+    Each has a start key of its own, which counts only for keys that none before it could see.
+    """
+    rng = random.Random(f"prefixes-{seed}")
+    if rng.random() >= _PREFIXES_SHARE:
+        return options, steps
+    gone = dict.fromkeys(("sqs.queue.url", "initial.inventory", "include.existing"))
+    drawn = [
+        {"aws.s3.prefix": prefix, "native.start.key": rng.choice(_START_KEYS)}
+        for prefix in rng.choice(_PREFIXES)
+    ]
+    first, *others = (valid_options({**options, **gone, **one}, FIXED, _WITH) for one in drawn)
+    found = list(steps)
+    places = sorted(rng.randint(1, len(found)) for _ in others)
+    for number, (place, after) in enumerate(zip(places, others, strict=True)):
+        new = {name: after.get(name) for name in drawn[0]}
+        # Of what is known some is read, some has yet to be listed.
+        more = [Step(rng.choice((0.0, 1.0, 4.0)), "change", {"options": new}), *_restart(rng)]
+        found[place + 3 * number : place + 3 * number] = more
+    return first, tuple(found)
 
 
 TIME_MS: Final = 1_700_000_000_000

@@ -29,6 +29,7 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     found += _forgotten(scenario, outcome)
     found += _once(scenario, outcome)
     found += _order(scenario, outcome)
+    found += _versions(scenario, outcome)
     found += _values(scenario, outcome)
     return found
 
@@ -176,6 +177,33 @@ def _order(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
                 yield Finding("once", f"rows of {outcome.given[number].topic} are out of their order")
                 return
             last[number] = place
+
+
+def _versions(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
+    """Versions of a key go one after the other, where the earlier one's HEAD was asked in time."""
+    is_exact = scenario.options.get("exactly.once.support") != "disabled"
+    again = {"replay", "mark", "reset", "topic again"}
+    if not is_exact or any(step.act in again for step in scenario.steps):
+        return
+    rows = [set(rows_of_object(given)[0]) for given in outcome.given]
+    times = Counter(row for each in rows for row in each)
+    of = {row: number for number, each in enumerate(rows) for row in each if times[row] == 1}
+    places = [
+        [
+            (of[row], place)
+            for place, record in enumerate(partition)
+            for row in rows_in(record.value)
+            if row in of
+        ]
+        for partition in outcome.records
+    ]
+    for first, second in outcome.in_order:
+        for partition in places:
+            last = max((place for number, place in partition if number == first), default=-1)
+            if any(place < last for number, place in partition if number == second):
+                url = outcome.ids[second].url
+                yield Finding("order", f"{url}: version {second} is read before {first}, an earlier one")
+                return
 
 
 def _values(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.kafka.control_records import FirstStart
 from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from headrace.model.objects import ObjectId
 from tests.simulation.broker import Record
@@ -19,6 +20,7 @@ from tests.simulation.scenario import Given, Scenario
 from tests.simulation.shown import Left
 from tests.simulation.sink_generator import LETTERS
 from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TIME_MS, TOPIC
+from tests.simulation.version_order import VERSIONS, VersionOrder
 from tests.support.inventory import Inventory, InventoryRow, inventory
 
 # Behind the numbers of all rows of scenarios.
@@ -62,6 +64,8 @@ class SourceOutcome(Ended):
     """The least age of that."""
     prefix: str = ""
     """The last `aws.s3.prefix`."""
+    in_order: list[tuple[int, int]] = field(default_factory=list)
+    """Numbers of earlier and later versions of a key which have to go in this order."""
 
 
 def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> SourceOutcome:
@@ -91,6 +95,7 @@ class _SourceCourse(Course):
         self._under_way: dict[int, str] = {}
         """By number, the ids of multipart uploads that are not complete."""
         self._operations = Operations(self)
+        self._versions = VersionOrder(made, scenario.seed)
         outcome.given = list(scenario.records)
         made.bucket.on_taken = self._taken
         made.bucket.on_replaced = self._replaced
@@ -115,6 +120,7 @@ class _SourceCourse(Course):
             "foreign messages": self._foreign_messages,
             "limit": self._limit,
             "bare events": self._have_bare_events,
+            VERSIONS: self._versions.begin,
         }
         operations = self._operations.acts()
         return {**super().acts(), **operations, **own, "topic again": self._topic_again}
@@ -206,7 +212,8 @@ class _SourceCourse(Course):
         )
         made.bucket.put(bucket, given.topic, stored, "put")
         late = 0.0 if self.calm else late
-        made.queue.announce(bucket, given.topic, etag=etag, size=len(body), after=late)
+        event = self._versions.put(number, self._outcome.ids[number])
+        made.queue.announce(bucket, given.topic, etag=etag, size=len(body), after=late, **event)
 
     def _replaced(self, bucket: str, key: str) -> None:
         """Somebody replaces an object by one with another row, while a client is on its way to it."""
@@ -299,7 +306,9 @@ class _SourceCourse(Course):
         gone = {one.object: one.entry for one in outcome.left if not self._is_there(one.object)}
         outcome.ledger = gone | self._ledger()
         firsts = first_starts(self._kept())
-        outcome.misremembered = list(self._past.misremembered(firsts))
+        outcome.in_order = list(self._versions.pairs())
+        written = [] if is_reset else self._written()
+        outcome.misremembered = list(self._past.misremembered(firsts, written))
         held = self.made.queue.held(self.last_ended)
         outcome.past, outcome.unsure = self._past.left_out(firsts, outcome.ids, self.scenario.steps, held)
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
@@ -314,12 +323,19 @@ class _SourceCourse(Course):
 
     def _kept(self) -> dict[Any, bytes]:
         """What the ledger keeps, by key."""
-        name = self.made.settings(self.options).kafka.ledger_topic
-        topic = self.made.broker.topics.get(name)
         found: dict[Any, bytes | None] = {}
-        for record in () if topic is None else self.made.broker.visible(name, 0):
+        for record in self._ledger_records():
             found[decode_key(record.key or b"")] = record.value
         return {key: value for key, value in found.items() if value is not None}
+
+    def _ledger_records(self) -> list[Record]:
+        name = self.made.settings(self.options).kafka.ledger_topic
+        return self.made.broker.visible(name, 0) if name in self.made.broker.topics else []
+
+    def _written(self) -> list[tuple[str, FirstStart]]:
+        """First starts that the ledger has had, by bucket, one after the other."""
+        found = ((decode_key(one.key or b""), one.value) for one in self._ledger_records())
+        return [each for key, value in found if value for each in first_starts({key: value}).items()]
 
     def _ledger(self) -> dict[ObjectId, LedgerEntry]:
         """What the ledger says of each object."""

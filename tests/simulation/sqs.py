@@ -6,12 +6,13 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, Self
 from urllib.parse import quote_plus, unquote_plus
 
-from botocore.exceptions import ConnectionClosedError
+from botocore.exceptions import ClientError, ConnectionClosedError
 
-from tests.simulation.kernel import Kernel
+from tests.simulation.kernel import EPOCH_MS, Kernel
 from tests.simulation.s3 import Bucket, SimulatedS3, refused
 
 _VISIBILITY: Final = 30.0
@@ -42,20 +43,37 @@ class Queue:
         """Called with the body of a message that a client deletes."""
         self.on_asked: Callable[[int], None] = lambda _most: None
         """Called with how many messages a client asks for."""
+        self.on_received: Callable[[str], None] = lambda _body: None
+        """Called with the body of a message that a client receives."""
         self._numbers = itertools.count(1)
 
-    def announce(self, bucket: str, key: str, *, etag: str, size: int, after: float = 0.0) -> None:
-        """An S3 notification of an upload."""
+    def announce(
+        self,
+        bucket: str,
+        key: str,
+        *,
+        etag: str,
+        size: int,
+        after: float = 0.0,
+        is_bare: bool = False,
+        sequencer: str | None = None,
+    ) -> None:
+        """An S3 notification; with a sequencer it has the version that is there, and its time."""
         entity: dict[str, dict[str, Any]] = {
             "bucket": {"name": bucket},
             "object": {"key": quote_plus(key, safe="/"), "eTag": etag, "size": size},
         }
-        if self.is_bare:
+        if self.is_bare or is_bare:
             entity["object"] = {"key": quote_plus(key, safe="/")}
+        at_ms = EPOCH_MS
+        if sequencer is not None:
+            stored = self.bucket.objects[bucket][key]
+            entity["object"] |= {"sequencer": sequencer, "versionId": stored.version}
+            at_ms = self.bucket.now_ms()
         record = {
             "eventSource": "aws:s3",
             "eventName": "ObjectCreated:Put",
-            "eventTime": "2023-11-14T22:13:20.000Z",
+            "eventTime": f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03}Z",
         }
         self.send(json.dumps({"Records": [{**record, "s3": entity}]}), after=after)
 
@@ -72,6 +90,7 @@ class Queue:
         found = []
         for one in ready[:most]:
             one.receipts += 1
+            self.on_received(one.body)
             one.visible_at = self.kernel.now + (_VISIBILITY if visibility is None else visibility)
             attributes = {"ApproximateReceiveCount": str(one.receipts), "SentTimestamp": str(one.sent_ms)}
             handle = f"{one.id}/{one.receipts}"
@@ -170,13 +189,22 @@ class AsyncS3:
     """`aiobotocore`'s client of S3 over the one that waits."""
 
     def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
         self._client = SimulatedS3(bucket)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._client, name)
 
         async def call(**given: Any) -> Any:
-            answer = await _asynchronously(method, given)
+            late = self._bucket.on_asked(name, given)
+            if late:
+                await asyncio.sleep(late)
+            try:
+                answer = await _asynchronously(method, given)
+            except ClientError as error:
+                self._bucket.on_answered(name, given, error)
+                raise
+            self._bucket.on_answered(name, given, answer)
             return answer | {"Body": _Body(answer["Body"])} if "Body" in answer else answer
 
         return call

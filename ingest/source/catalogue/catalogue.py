@@ -14,6 +14,7 @@ from ingest.source.catalogue.deduplication import (
     announced_again,
     as_announced,
     in_its_time,
+    may_wait,
     shown_again,
     source_of,
     verdict_of,
@@ -32,7 +33,7 @@ from ingest.source.catalogue.listing_merge import (
 )
 from ingest.source.catalogue.object_commands import ObjectCommand, Replay
 from ingest.source.catalogue.object_state import ObjectStates
-from ingest.source.catalogue.pending import PendingObject, Phase, is_begun
+from ingest.source.catalogue.pending import PendingObject, Phase
 from ingest.source.catalogue.tombstones import FolderPlaces
 from ingest.source.notification import EventKind, ObjectEvent
 
@@ -141,6 +142,8 @@ class Catalogue:
         for held in self.questions.release(question):
             item = self._pending_after_event(held.object, held.source, now, effects)
             messages.replace(held.token, item, effects)
+        for shown in self.questions.release_listed(question):
+            self._pending_after_listing(shown, self.states.ledger.get(shown.id), now, effects)
         return effects.effects()
 
     def on_listing_page(self, page: ListingPage, now: Instant) -> Effects:
@@ -393,11 +396,7 @@ class Catalogue:
             return None
         if entry is not None:
             s3_object = in_its_time(replace(s3_object, size=entry.size), entry, source)
-        # What is begun has its place among the versions; out of the table its entry could expire. What has an
-        # offset in its name, or is of an archive, others wait for in the table.
-        is_awaited = route.archive is not None or route.start_offset is not None
-        may_wait = not is_awaited and (entry is None or not is_begun(entry))
-        if may_wait and (held := self.questions.hold(s3_object, source)):
+        if may_wait(route, entry) and (held := self.questions.hold(s3_object, source)):
             return held
         pending = self._begin(s3_object, route, entry, now, effects, is_fresh=True)
         pending.is_replayed |= source is Source.RESTORE  # its upload is long ago
@@ -435,7 +434,7 @@ class Catalogue:
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
-        else:
+        elif not may_wait(route, entry) or not self.questions.hold_listed(s3_object):
             s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
             pending = self._begin(s3_object, route, entry, now, effects, is_fresh=False)
             # A restored copy: its upload is long ago.

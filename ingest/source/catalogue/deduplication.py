@@ -9,9 +9,9 @@ from itertools import count
 from typing import Final
 
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
-from headrace.model.objects import ObjectId, S3Object
+from headrace.model.objects import ObjectId, Route, S3Object
 from ingest.source.catalogue.effects import HeadRequest
-from ingest.source.catalogue.pending import PendingObject, Phase, is_begun, sequencer_rank
+from ingest.source.catalogue.pending import PendingObject, Phase, Place, is_begun, sequencer_rank
 from ingest.source.notification import EventKind, ObjectEvent
 
 # INTELLIGENT_TIERING lists alike whether its archive tiers hold the object or not: looked at, but seldom.
@@ -169,6 +169,7 @@ class HeadRequests:
         self._numbers = count(1)
         self._versions: dict[_Line, _Versions] = {}
         self._held: set[str] = set()
+        self._listed: dict[Place, S3Object] = {}
 
     def __len__(self) -> int:
         return len(self._open) + len(self._held)
@@ -243,6 +244,25 @@ class HeadRequests:
             self._forget_empty(line)
         return found
 
+    def hold_listed(self, s3_object: S3Object) -> bool:
+        """Whether what a listing shows waits for `release_listed`, as a HEAD about an earlier version does.
+
+        Listings tell whole seconds, and show the newest of its second. Of a key the last one waits: what was
+        shown before it is overwritten. Without a version a HEAD answers what a listing shows.
+        """
+        place, second = s3_object.id.place, s3_object.last_modified_ms // 1000
+        lines = (self._versions.get((*place, is_told)) for is_told in (True, False))
+        asked = (self._open[token] for line in lines if line is not None for _, token in line.asked)
+        is_held = any(one.request.version_id is not None and one.order[1] // 1000 <= second for one in asked)
+        if is_held:
+            self._listed[place] = s3_object
+        return is_held
+
+    def release_listed(self, question: OpenHeadRequest) -> list[S3Object]:
+        """What listings have shown of the keys of this question, which is closed: to be judged again."""
+        places = dict.fromkeys(line[:2] for line in question.lines)
+        return [self._listed.pop(place) for place in places if place in self._listed]
+
     def confirmed_object(
         self, question: OpenHeadRequest, found: S3Object | None, now_ms: int, *, is_forbidden: bool
     ) -> S3Object | str:
@@ -275,6 +295,16 @@ class HeadRequests:
     def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
         """True when the ledger may have forgotten the object that this event announces."""
         return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
+
+
+def may_wait(route: Route, entry: LedgerEntry | None) -> bool:
+    """Whether a version may wait for a HEAD about an earlier one.
+
+    What is begun has its place among the versions; out of the table its entry could expire. What has an
+    offset in its name, or is of an archive, others wait for in the table.
+    """
+    is_awaited = route.archive is not None or route.start_offset is not None
+    return not is_awaited and (entry is None or not is_begun(entry))
 
 
 def _order_of(s3_object: S3Object) -> _Order:

@@ -147,11 +147,11 @@ def test_the_first_key_is_free_once_the_alternate_one_is_asked() -> None:
 
 
 def test_what_waits_is_judged_again() -> None:
-    """A listing has found it meanwhile, and it is read: its message is done."""
+    """A listing has found it meanwhile, of an earlier time, and it is read: its message is done."""
     desk = Desk()
     first, second = (ask(desk, f"m{number}", version(number)) for number in (1, 2))
     answer(desk, second, 2)
-    desk.observe(page(listed("a", "2")))
+    desk.observe(page(listed("a", "2", last_modified_ms=NOW - 5000)))
     assert read(desk) == ["2"]
     assert desk.settled == []
     desk.do(desk.catalogue.on_head_answer(first, None, desk.now))
@@ -193,6 +193,62 @@ def test_what_others_wait_for_does_not_wait() -> None:
     assert read(desk) == ["2", "9"]
     desk.do(desk.catalogue.on_head_answer(token, None, desk.now))
     assert desk.catalogue.is_idle
+
+
+def test_what_a_listing_shows_waits_as_well() -> None:
+    """An event's version may be earlier; listings tell neither versions nor sequencers."""
+    desk = Desk()
+    tokens = [ask(desk, f"m{number}", version(number)) for number in (1, 2)]
+    desk.observe(page(listed("a", "3"), listed("b", "4")))
+    assert read(desk) == ["4"]
+    answer(desk, tokens[1], 2)
+    assert (read(desk), desk.catalogue.is_idle) == ([], False)
+    answer(desk, tokens[0], 1)
+    assert read(desk) == ["1", "2", "3"]
+    assert (desk.settled, desk.catalogue.is_idle) == (["m1", "m2"], True)
+
+
+def test_a_listing_may_show_what_is_asked_about() -> None:
+    """It is read once, by its event, and its message is settled."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    desk.observe(page(listed("a", "1")))
+    assert read(desk) == []
+    answer(desk, token, 1)
+    assert (read(desk), desk.settled, desk.catalogue.is_idle) == (["1"], ["m1"], True)
+
+
+@pytest.mark.parametrize("is_forbidden", [False, True])
+def test_what_a_listing_shows_is_read_whatever_the_answer(is_forbidden: bool) -> None:
+    """No later listing may show it before a run until idle is over."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    desk.observe(page(listed("a", "2")))
+    desk.do(desk.catalogue.on_head_answer(token, None, desk.now, is_forbidden=is_forbidden))
+    assert (read(desk), desk.catalogue.is_idle) == (["2"], True)
+
+
+@pytest.mark.parametrize(
+    "later", [{"version_id": None}, {"event_time_ms": NOW + 1000}, {"key": "b"}, {"key": "t-0-7"}]
+)
+def test_a_listing_does_not_wait_for_what_tells_of_nothing_earlier(later: dict[str, Any]) -> None:
+    """Without a version the HEAD finds what the listing shows. What others wait for goes at once."""
+    desk = Desk()
+    key = later.pop("key", "a")
+    ask(desk, "m1", version(1, "t-0-7" if key == "t-0-7" else "a", **later))
+    desk.observe(page(listed(key, "2")))
+    assert read(desk) == ["2"]
+
+
+def test_the_last_that_listings_have_shown_waits() -> None:
+    """What was there before it is overwritten."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    for etag in "233":
+        desk.observe(page(listed("a", etag)))
+    assert read(desk) == []
+    answer(desk, token, 1)
+    assert (read(desk), desk.catalogue.is_idle) == (["1", "3"], True)
 
 
 def test_very_many_versions_do_not_all_wait() -> None:
