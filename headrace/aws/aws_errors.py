@@ -36,6 +36,7 @@ class AwsRefusal(StrEnum):
     CLOCK = "clock"  # ours is too far from theirs
     DENIED = "denied"
     KEY = "key"  # of KMS, which nobody can use for now
+    QUOTA = "quota"  # of a bucket or user, which is used up
     UNAVAILABLE = "unavailable"  # passes by itself
 
 
@@ -109,6 +110,7 @@ _BY_CODE: Final[dict[str, AwsRefusal]] = {
         _R.CREDENTIALS,
     ),
     **dict.fromkeys(("RequestExpired", "RequestTimeTooSkewed"), _R.CLOCK),
+    "QuotaExceeded": _R.QUOTA,  # of Ceph, with a 403
     **dict.fromkeys(
         (
             "AccessDenied",
@@ -196,11 +198,7 @@ _CLASSES: Final[dict[AwsRefusal, type[HeadraceError]]] = {
     _R.FORBIDDEN: ObjectForbidden,
     _R.UNREADABLE: ObjectError,
     _R.NO_RESOURCE: ResourceMissing,
-    _R.OTHER_REGION: AccessDenied,
-    _R.CREDENTIALS: AccessDenied,
-    _R.CLOCK: AccessDenied,
-    _R.DENIED: AccessDenied,
-    _R.KEY: AccessDenied,
+    **dict.fromkeys((_R.OTHER_REGION, _R.CREDENTIALS, _R.CLOCK, _R.DENIED, _R.KEY, _R.QUOTA), AccessDenied),
     _R.UNAVAILABLE: SourceUnavailable,
 }
 _SENTENCES: Final[dict[AwsRefusal, str]] = {
@@ -217,6 +215,7 @@ _SENTENCES: Final[dict[AwsRefusal, str]] = {
     _R.CLOCK: "is refused, as this machine's clock is wrong",
     _R.DENIED: "is refused",
     _R.KEY: "is refused, as a KMS key cannot be used",
+    _R.QUOTA: "is refused, as a quota of the bucket or its user is used up",
     _R.UNAVAILABLE: "could not be read for now",
 }
 _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
@@ -234,6 +233,7 @@ _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
         _Scope, "Renew them: aws.access.key.id, aws.sts.role.arn or aws.credentials.provider."
     ),
     _R.CLOCK: dict.fromkeys(_Scope, "Set it, and keep it by NTP."),
+    _R.QUOTA: dict.fromkeys(_Scope, "Raise it, or remove objects that are not needed."),
     _R.DENIED: {
         **dict.fromkeys(_Scope, "Grant what docs/security.md lists."),
         _Scope.UPLOAD: (

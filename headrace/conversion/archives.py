@@ -208,8 +208,9 @@ class ArchiveDecoder:
             _refuse_bare(source, name, is_given=told is not None and found is not RowFormat.CSV)
         if found is None:
             raise InvalidObject(
-                f"{source.name}: its first row may be a line of JSON as well as one of csv. Set input.format "
-                "to jsonl or to csv, whichever the sink's format.output.type was, and replay it.",
+                f"{source.name}: its first row may be a line of JSON as well as one of csv, or is neither "
+                "with JSON after it. Set input.format to jsonl or to csv, whichever the sink's "
+                "format.output.type was, and replay it.",
                 reason="format_undecided",
             )
         if found is RowFormat.CSV and not self._restore.is_header_given:

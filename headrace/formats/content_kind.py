@@ -3,9 +3,10 @@
 import base64
 import binascii
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -155,6 +156,7 @@ _ARRAY_BEGIN: Final = b"[\n"
 _OBJECT_BEGIN: Final = b'{"'
 _JSON_BEGINS: Final = (b"{", b"[", b'"')
 _BLANKS: Final = b" \t\r\n"
+_LINES_NEXT: Final = 8  # looked at after one that is good in no format
 
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -289,15 +291,34 @@ def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowF
         return RowFormat.JSON
     # Texts that nothing encodes may begin as broken JSON does, but for an envelope's.
     broken = _OBJECT_BEGIN if options.value is Form.STRING else _JSON_BEGINS
-    for line in lines:
+    for line in (rest := iter(lines)):
         text = line.strip(_BLANKS)
         if is_whole_json(text):
             # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
             return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
         if text and not text.startswith(broken):
-            return RowFormat.LINES
+            is_csv = _may_be_csv(text, options) or not _is_json_next(rest, options)
+            return RowFormat.LINES if is_csv else None
     # No row of either is good: bad JSON stays that, and gives no null.
     return RowFormat.JSONL if inked(head).startswith(broken) else RowFormat.LINES
+
+
+def _may_be_csv(text: bytes, options: RestoreOptions) -> bool:
+    """False for a line that is a bad row of csv in any case."""
+    names, fields = options.csv_fields, text.split(b",")
+    is_base64 = options.value in {Form.AUTO, Form.BASE64}
+    if not is_base64 or len(fields) != len(names):
+        return not is_base64
+    return "value" not in names or _is_base64(fields[names.index("value")])
+
+
+def _is_json_next(lines: Iterator[bytes], options: RestoreOptions) -> bool:
+    """Whether a JSON object, which no csv has, comes before a line that may be one of csv."""
+    for text in (line.strip(_BLANKS) for line in islice(lines, _LINES_NEXT)):
+        is_json = text.startswith(b"{") and is_whole_json(text)
+        if is_json or (text and _may_be_csv(text, options)):
+            return is_json
+    return False
 
 
 def _with_plain_values(head: bytes, options: RestoreOptions) -> RowFormat | None:

@@ -229,6 +229,7 @@ _BY_OPTION: Final = {
     "MalformedACLError": "Correct aws.s3.acl.",
 }
 _WORDS: Final = 200
+_BAD_REQUEST: Final = 400
 _NOT_FOUND: Final = 404
 _NOT_IMPLEMENTED: Final = 501
 _WRITES: Final = frozenset({"PutObject", "CompleteMultipartUpload"})
@@ -240,6 +241,10 @@ class UploadEnded(ObjectError):
 
 class NameTaken(ObjectError):
     """A request with a condition was refused: another object has the name, or what it replaces is gone."""
+
+
+class HeadRefused(ObjectError):
+    """S3 has answered a HEAD by 400: of what is encrypted with another key (SSE-C), or of old credentials."""
 
 
 class WriteConflict(SourceUnavailable):
@@ -264,7 +269,10 @@ def translate_upload(error: Exception, *, what: str) -> HeadraceError:
         if isinstance(ours, SourceUnavailable):
             return SourceUnavailable(f"{what} could not be written for now ({_cause(error)}).")
         return ours
-    return _refused_upload(error, *answer_of(error), what=what)
+    code, status = answer_of(error)
+    if error.operation_name == "HeadObject" and status == _BAD_REQUEST:
+        return HeadRefused(str(translate_s3(error, what=what)))
+    return _refused_upload(error, code, status, what=what)
 
 
 def _refused_upload(error: ClientError, code: str, status: int, *, what: str) -> HeadraceError:

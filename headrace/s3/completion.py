@@ -33,7 +33,8 @@ class CompletionState(StrEnum):
     PARTS_DIFFER = "parts_differ"
     """The upload's parts are not those that were sealed."""
     UNPROVEN = "unproven"
-    """There is no upload or the name is taken, and S3 forbids to ask by what: nothing may be concluded."""
+    """There is no upload or the name is taken, and S3 does not say by what (403, or 400 of what has another
+    key): nothing may be concluded."""
 
 
 class Completion(NamedTuple):

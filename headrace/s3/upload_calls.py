@@ -22,6 +22,7 @@ from headrace.s3.client import (
     BOTOCORES,
     NO_UPLOAD,
     ConditionsUnknown,
+    HeadRefused,
     NameTaken,
     UploadEnded,
     WriteConflict,
@@ -172,9 +173,16 @@ class UploadCalls:
         once = partial(self._once, bucket, upload, object_id)
         if claim is not None:
             return self._completed_over(bucket, upload, once, claim, object_id=object_id)
-        if overwrites:
-            return attempted(partial(once, {}), self._backoff)
-        looked = partial(self._looked, bucket, upload, object_id)
+        try:
+            if overwrites:
+                return attempted(partial(once, {}), self._backoff)
+            return self._completed_where_free(once, partial(self._looked, bucket, upload, object_id))
+        except HeadRefused:
+            return Completion(CompletionState.UNPROVEN)
+
+    def _completed_where_free(
+        self, once: Callable[[Given], Completion], looked: Callable[[], Completion]
+    ) -> Completion:
         try:
             if self._rivals.knows_conditions:
                 return attempted(partial(once, WHERE_FREE), self._backoff)

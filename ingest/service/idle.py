@@ -138,8 +138,11 @@ class _Pace:
         self._goal_at = 0.0
         self._since = 0.0
 
-    def is_kept(self, now: float, partitions: Sequence[PartitionStatus]) -> _Ends | None:
-        """Ends of a moment ago that all is read to, once it has been like that for long enough."""
+    def is_kept(self, now: float, partitions: Sequence[PartitionStatus], ends: _Ends) -> _Ends | None:
+        """Ends of a moment ago that all is read to, once it has been like that for long enough.
+
+        `ends` are those of now.
+        """
         if any(one.end is None and not one.is_gone for one in partitions):
             return None
         reached = self._goal
@@ -149,7 +152,7 @@ class _Pace:
             return None
         elif now - self._goal_at > _BEHIND_SECONDS:
             self._since = now
-        self._goal, self._goal_at = _ends_of(partitions), now
+        self._goal, self._goal_at = ends, now
         return reached if now - self._since >= _PACE_SECONDS else None
 
 
@@ -217,7 +220,8 @@ class UntilArchived:
     def _read_ends(self, now: float) -> _Ends | None:
         """The ends that all is read to, after a second without news or while writers never give one."""
         partitions = self._archive.partitions()
-        ends, kept = _ends_of(partitions), self._pace.is_kept(now, partitions)
+        ends = _ends_of(partitions)
+        kept = self._pace.is_kept(now, partitions, ends)
         if not _is_read_to(partitions, ends):
             self._read_since = None
         elif self._read_since is None:

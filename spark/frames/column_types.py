@@ -33,7 +33,7 @@ def spelled_otherwise(names: Iterable[str], known: Iterable[str]) -> list[str]:
     return [name for name in names if first.setdefault(name.lower(), name) != name]
 
 
-_LEVELS: Final = 62
+LEVELS: Final = 62
 """So many lists and structs within one another, and the one around a row, Arrow hands to Spark: no more."""
 _LONG: Final = 2**63
 _DIGITS: Final = 38
@@ -44,7 +44,7 @@ _WHOLE_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 _UNSIGNED_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 20}
 
 
-def type_of(value: Any, levels: int = _LEVELS) -> Any:  # noqa: PLR0911  # one case a kind of value
+def type_of(value: Any, levels: int = LEVELS) -> Any:  # noqa: PLR0911  # one case a kind of value
     """The narrowest type of a value that msgspec has read from JSON; a text for what is too deep within."""
     if value is None:
         return pa.null()

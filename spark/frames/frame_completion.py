@@ -45,7 +45,10 @@ _FIXES: Final[Mapping[CompletionState, str]] = {
         "the parts of its upload are not those that were sent, or the store wants parts of one size "
         "(docs/support.md)"
     ),
-    CompletionState.UNPROVEN: "S3 forbids to ask what is there: allow s3:GetObject and s3:ListBucket",
+    CompletionState.UNPROVEN: (
+        "S3 does not say what is there: allow s3:GetObject and s3:ListBucket; where it answers a HEAD by "
+        "400, move away what has the name, encrypted with another key (SSE-C), or renew the credentials"
+    ),
 }
 
 _FIXES_AT_ONCE: Final[Mapping[CompletionState, str]] = {

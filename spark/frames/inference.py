@@ -49,6 +49,7 @@ from headrace.options.settings import FormatSettings
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.column_types import (
+    LEVELS,
     METADATA,
     RESCUED,
     RESERVED,
@@ -141,6 +142,30 @@ def refuse_unread(schema: StructType, given: FormatSettings) -> None:
             raise FrameRefused(f"The column {field.name} of the schema has {kind.simpleString()}, {why}.")
 
 
+def refuse_too_deep(schema: StructType, *, is_inferred: bool) -> None:
+    """FrameRefused for a column that Arrow does not hand to Spark: its error would end each query."""
+    for field in schema.fields:
+        if (levels := _levels(field.dataType)) > LEVELS:
+            fix = "give it as string, which has values as JSON"
+            if is_inferred:
+                fix = f"remove {_SCHEMA} at state.path, and it is inferred again"
+            raise FrameRefused(
+                f"The column {field.name} of the schema is nested {levels} levels deep, a map counted as "
+                f"two, and Spark gets no more than {LEVELS}: {fix}."
+            )
+
+
+def _levels(kind: DataType) -> int:
+    """How many lists and structs are within one another; a map is a list of structs."""
+    if isinstance(kind, StructType):
+        return 1 + max((_levels(field.dataType) for field in kind.fields), default=0)
+    if isinstance(kind, ArrayType):
+        return 1 + _levels(kind.elementType)
+    if isinstance(kind, MapType):
+        return 2 + max(_levels(kind.keyType), _levels(kind.valueType))
+    return 0
+
+
 def _unread(kind: DataType, *, is_parquet: bool) -> DataType | None:
     """The type, or the first within it, that has no values here; None where all have."""
     within: list[DataType] = []
@@ -169,7 +194,7 @@ def kept_schema(store: LogStore) -> StructType | None:
         return None
     try:
         found = _parse_datatype_json_string(content.decode())
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         raise FrameRefused(
             f"{store.where}/{_SCHEMA} is not a schema of Spark ({error}): remove it to have it inferred "
             "again."

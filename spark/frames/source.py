@@ -64,6 +64,7 @@ from spark.frames.inference import (
     keep_schema,
     kept_schema,
     refuse_evolution,
+    refuse_too_deep,
     refuse_unread,
     warn_of_spellings,
 )
@@ -195,7 +196,9 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
                     "schema "
                     f"out, or give columns of {RECORDS.simpleString()}; rows=columns reads other columns."
                 )
-    elif not is_inferred:
+    else:
+        refuse_too_deep(schema, is_inferred=is_inferred)
+    if settings.rows is not Rows.RECORDS and not is_inferred:
         _refuse_odd_columns(schema, template_names(settings))
         refuse_unread(schema, settings.shared.format)
         refuse_evolution(settings, schema)

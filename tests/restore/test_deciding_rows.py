@@ -266,6 +266,30 @@ def test_csv_is_what_has_its_signs(
     assert [value for _, value in _pairs(_decoded(_AIVEN, content, config))] == expected
 
 
+@pytest.mark.parametrize("first", [b"!!!", b"a, b and c", b"\xff\xfe", b"!!!\n??"])
+def test_a_first_row_that_is_good_in_no_format_does_not_choose_csv(first: bytes) -> None:
+    """By it all rows of JSON would be bad ones; with the format that is said it alone is."""
+    content = first + b"\n" + _row("aiven", "v", 2)
+    with pytest.raises(
+        InvalidObject, match=r"or is neither with JSON after it\. Set input\.format"
+    ) as raised:
+        _decoded(_AIVEN, content)
+    assert raised.value.reason == "format_undecided"
+
+    found = _decoded(_AIVEN, content, {"input.format": "jsonl"})
+    assert _pairs(found) == [(b"k", b"v")]
+    assert set(_reasons(found)) <= {"not_json", "not_utf8"}
+
+
+@pytest.mark.parametrize("rest", [[b"YQ=="], [b"??", b"YQ==", b'{"a":1}'], [b""], [b"[1]", b"YQ=="]])
+def test_a_first_row_that_is_good_in_no_format_before_csv(rest: list[bytes]) -> None:
+    """It is a bad row, as others are."""
+    found = _decoded(_AIVEN, b"\n".join([b"!!!", *rest]))
+    good = {b"YQ==": b"a", b"": None}
+    assert [value for _, value in _pairs(found)] == [good[one] for one in rest if one in good]
+    assert "not_base64" in _reasons(found)
+
+
 @pytest.mark.parametrize("row", [b'"a', b"[1,", b'{"key":"k","val'])
 def test_a_broken_row_of_json_makes_no_csv(row: bytes) -> None:
     """Its lines would become made-up records."""

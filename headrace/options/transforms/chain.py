@@ -396,7 +396,8 @@ class TransformStep:
 class TransformChain:
     """Transforms in the order in which they apply.
 
-    `text` is the same for chains of one meaning, whatever their aliases are; it holds no secret.
+    `text` is the same for chains of the same options, whatever their aliases are: with a default written out
+    it is another one, as ledgers have had it since 1.0.0. It holds no secret.
     """
 
     steps: tuple[TransformStep, ...] = ()

@@ -85,6 +85,7 @@ class Cause(StrEnum):
     MISSING = "missing"
     DENIED = "denied"
     KEY = "key"  # of KMS
+    QUOTA = "quota"
     CREDENTIALS = "credentials"
     ELSEWHERE = "elsewhere"  # another region's
     ARCHIVED = "archived"

@@ -236,7 +236,7 @@ def _refused(settings: Settings, refused: Refused, what: str) -> Finding:
             return unusable(
                 "bucket", sentence, f"Allow {rights_on(settings.s3.objects_arn, 's3:PutObject')}{kms}."
             )
-        case Cause.KEY:
+        case Cause.KEY | Cause.QUOTA:
             return unusable("bucket", sentence, "See the sentence: it says what helps.")
         case Cause.OPTION:
             return misconfigured("bucket", sentence, "See the sentence: it names the option.")

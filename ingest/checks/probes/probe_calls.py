@@ -107,6 +107,7 @@ _CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
     AwsRefusal.FORBIDDEN: Cause.DENIED,
     AwsRefusal.DENIED: Cause.DENIED,
     AwsRefusal.KEY: Cause.KEY,
+    AwsRefusal.QUOTA: Cause.QUOTA,
     AwsRefusal.CREDENTIALS: Cause.CREDENTIALS,
     AwsRefusal.OTHER_REGION: Cause.ELSEWHERE,
     AwsRefusal.ARCHIVED: Cause.ARCHIVED,

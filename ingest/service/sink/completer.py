@@ -84,8 +84,10 @@ _LONGEST_PAUSE: Final = 15.0
 _COMPONENT: Final = "completion"
 # Why an answer of S3 decides nothing, however often it comes.
 _WAITS: Final = {
-    CompletionState.UNPROVEN: "S3 has no such upload, or another object has the name, and this role may not "
-    "ask which; allow s3:GetObject and s3:ListBucket, which tell a missing object from a forbidden one",
+    CompletionState.UNPROVEN: "S3 has no such upload, or another object has the name, and it does not say "
+    "which: allow s3:GetObject and s3:ListBucket, which tell a missing object from a forbidden one; where it "
+    "answers a HEAD by 400, move away what has the name, encrypted with another key (SSE-C), or renew the "
+    "credentials",
     CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sealed, or the store "
     "wants all of one size (docs/support.md): find out who has sent parts to it; once the upload is ended, "
     "rewind the partition to the first of these offsets",

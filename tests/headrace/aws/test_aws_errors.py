@@ -138,6 +138,16 @@ def test_a_sentence_names_the_remedy(code: str, operation: str, remedy: str) -> 
     assert remedy in sentence
 
 
+@pytest.mark.parametrize("operation", ["CreateMultipartUpload", "CompleteMultipartUpload", "CopyObject"])
+def test_a_quota_is_no_lack_of_rights(operation: str) -> None:
+    """Ceph's answer to who has written as much as the bucket or user may have."""
+    sentence = str(refusal("QuotaExceeded", 403, operation, what="s3://b/k"))
+
+    assert "quota" in sentence
+    assert "Raise it" in sentence
+    assert not {"grant", "Grant"} & set(sentence.split())
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -25,6 +25,8 @@ FREE: Final = said(b"", status=404)
 MODIFIED: Final = "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT"
 ANOTHERS: Final = said(b"", MODIFIED, "x-amz-meta-headrace-object: another")
 TAKEN: Final = Completion(CompletionState.NAME_TAKEN, "another")
+OTHER_KEY: Final = said(b"", status=400)
+UNPROVEN: Final = Completion(CompletionState.UNPROVEN)
 
 
 @contextmanager
@@ -56,10 +58,24 @@ def store(completions: list[bytes], head: bytes) -> Iterator[str]:
         ([error("PreconditionFailed", 412)], ANOTHERS, TAKEN),
         ([error("PreconditionFailed", 200)], ANOTHERS, TAKEN),
         ([INVALID, error("PreconditionFailed", 200)], ANOTHERS, TAKEN),
+        ([error("PreconditionFailed", 412)], OTHER_KEY, UNPROVEN),
+        ([error("NotImplemented", 501)], OTHER_KEY, UNPROVEN),
     ],
-    ids=["once", "twice", "twice, under a name that is taken", "412", "412 in a 200", "parts, then 412"],
+    ids=[
+        "once",
+        "twice",
+        "twice, under a name that is taken",
+        "412",
+        "412 in a 200",
+        "parts, then 412",
+        "under another key",
+        "under another key, without conditions",
+    ],
 )
 def test_a_refused_completion(completions: list[bytes], head: bytes, found: Completion) -> None:
-    """A store that takes the parts in no way says nothing of the name, and a condition has its code."""
+    """A store that takes the parts in no way says nothing of the name, and a condition has its code.
+
+    To a HEAD of what is encrypted with another key (SSE-C), S3 says no more than 400.
+    """
     with store(completions, head) as url:
         assert new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours") == found

@@ -146,6 +146,11 @@ TRANSLATED: Final[list[tuple[Mapping[str, str], Mapping[str, str | None]]]] = [
         {"topic": "a", "file.name.template": r"^(?:topics/)?(?i:x\.y.*\.json)$"},
     ),
     (
+        {**GENERIC, "topic.regex.list": r"a:.*\.json\Z"},
+        # As Java's: before a line feed at the end, too, which names have seldom.
+        {"file.name.template": r"^(?:topics/)?(?:.*\.json(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\Z))$"},
+    ),
+    (
         {
             **GENERIC,
             "format.class": "io.confluent.connect.cloud.storage.source.format.CloudStorageByteArrayFormat",

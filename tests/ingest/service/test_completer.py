@@ -87,7 +87,11 @@ def test_threads_come_with_the_first_object_and_go_at_the_end() -> None:
 
 @pytest.mark.parametrize(
     ("state", "says"),
-    [(CompletionState.UNPROVEN, "s3:ListBucket"), (CompletionState.PARTS_DIFFER, "rewind the partition")],
+    [
+        (CompletionState.UNPROVEN, "s3:ListBucket"),
+        (CompletionState.UNPROVEN, "encrypted with another key (SSE-C)"),
+        (CompletionState.PARTS_DIFFER, "rewind the partition"),
+    ],
 )
 def test_an_answer_that_decides_nothing_is_a_problem(state: CompletionState, says: str) -> None:
     """With the object, its offsets and what to do, until it has its end."""

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,7 +45,7 @@ from spark.frames.admission import ReadLimits
 from spark.frames.batch_splits import partitioned, received, splits_of
 from spark.frames.discovery_log import DiscoveryLog, log_plan, settings_of
 from spark.frames.frame_options import NO_TOPIC, OWN, SHARED, OnSuperseded, Rows, reading_settings
-from spark.frames.inference import RECORDS
+from spark.frames.inference import RECORDS, refuse_too_deep
 from spark.frames.log_entries import LoggedObject
 from spark.frames.log_store import DirectoryStore, log_store
 from spark.frames.reading import ReadTask
@@ -426,6 +427,26 @@ def test_columns_of_types_that_no_value_has(given: str, column: DataType, senten
     with pytest.raises(FrameRefused) as raised:
         HeadraceSource(CaseInsensitiveDict(options)).reader(schema)
     assert str(raised.value) == f"The column c of the schema {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "most"),
+    [(ArrayType, 62), (lambda kind: MapType(StringType(), kind), 31)],
+    ids=["list", "map"],
+)
+def test_columns_that_are_nested_too_deep(wrapped: Callable[[DataType], DataType], most: int) -> None:
+    """Arrow hands no more to Spark: each query of such a column would end in its error."""
+    options = {"path": "s3://b12/", "rows": "columns", "input.format": "parquet"}
+    column: DataType = LongType()
+    for _ in range(most):
+        column = wrapped(column)
+    HeadraceSource(CaseInsensitiveDict(options)).reader(StructType().add("c", column))
+
+    deeper = StructType().add("n", "long").add("c", wrapped(column))
+    with pytest.raises(FrameRefused, match=r"column c of the schema is nested 6\d levels deep.* as string"):
+        HeadraceSource(CaseInsensitiveDict(options)).reader(deeper)
+    with pytest.raises(FrameRefused, match=r"remove schema\.json at state\.path, and it is inferred"):
+        refuse_too_deep(deeper, is_inferred=True)
 
 
 @pytest.mark.parametrize("column", [TimeType(), DayTimeIntervalType(), MapType(LongType(), StringType())])

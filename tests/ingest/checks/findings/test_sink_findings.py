@@ -61,6 +61,7 @@ def test_a_bucket_that_takes_uploads_is_well() -> None:
         ),
         ({"part": _DENIED}, "bucket", Verdict.FAIL, "kms:"),
         ({"part": Refused(Cause.KEY, "no")}, "bucket", Verdict.FAIL, "See the sentence"),
+        ({"part": Refused(Cause.QUOTA, "no")}, "bucket", Verdict.FAIL, "See the sentence"),
         ({"abort": False}, "abort", Verdict.WARN, "s3:AbortMultipartUpload"),
         ({"missing": _DENIED}, "list", Verdict.WARN, "s3:ListBucket"),
         ({"rules": []}, "lifecycle", Verdict.WARN, "headrace setup"),
