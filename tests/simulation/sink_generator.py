@@ -5,7 +5,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from tests.simulation.apart import around, store_steps, with_cut_logs, with_foreign_names, with_unknown_topics
+from tests.simulation.apart import (
+    around,
+    store_steps,
+    with_cut_logs,
+    with_foreign_names,
+    with_moved_offsets,
+    with_unknown_topics,
+)
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -135,6 +142,7 @@ def sink_scenario(seed: int) -> Scenario:
     steps = with_cut_logs("sink", seed, steps, list(topics))
     steps = around("sink", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     steps = with_unknown_topics("sink", seed, steps, list(topics))
+    steps = with_moved_offsets("sink", seed, steps, topics)
     return Scenario(
         seed=seed,
         direction="sink",

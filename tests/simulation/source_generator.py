@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tests.simulation.apart import around
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
+from tests.simulation.owed_actions import with_owed_actions
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, noted, story_of
@@ -184,14 +185,16 @@ def source_scenario(seed: int) -> Scenario:
     partitions = rng.choice((1, 2, 3))
     places = partitions if options["file.name.template"] == PLACED else 0
     objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH, places=places))
-    steps = _steps(rng, len(objects), options, about)
+    drawn = _steps(rng, len(objects), options, about)
+    steps = around("source", seed, drawn, denied=(TOPIC, LETTERS))
+    options, steps = with_owed_actions("source", seed, options, steps)
     return Scenario(
         seed=seed,
         direction="source",
         options=options,
         topics={TOPIC: partitions},
         records=objects,
-        steps=around("source", seed, steps, denied=(TOPIC, LETTERS)),
+        steps=steps,
     )
 
 
