@@ -240,7 +240,7 @@ class EventLoop:
 
     def is_quiet(self) -> bool:
         """See `Decider`."""
-        return self._until_idle is None and self._is_idle()
+        return self._until_idle is None and (self._components.lifecycle.is_at_rest or self._is_idle())
 
     def handle(self, event: Event) -> None:  # noqa: C901, PLR0912 - one row for each kind of event
         """See `Decider`."""

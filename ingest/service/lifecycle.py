@@ -156,12 +156,22 @@ class Lifecycle(Steps):
 
         Nor is an object being taken away, of which an offset would say that it is to be read.
         """
-        return (
-            self.target is TargetState.STOPPED
-            and len(self._slots.of(SlotState.FREE)) == self._slots.count
-            and not self._planner.has_live_plans
-            and not (self._post_actions is not None and self._post_actions.is_removing)
-        )
+        is_free = len(self._slots.of(SlotState.FREE)) == self._slots.count
+        return self.target is TargetState.STOPPED and is_free and not self._is_under_way
+
+    @property
+    def is_at_rest(self) -> bool:
+        """True while it is paused or stopped, and neither is anything under way nor does anyone wait for it.
+
+        Objects and actions that wait for a resume do not count.
+        """
+        waits = bool(self._waiting) or not self._commands.is_idle
+        return self.target is not TargetState.RUNNING and not waits and not self._is_under_way
+
+    @property
+    def _is_under_way(self) -> bool:
+        is_removing = self._post_actions is not None and self._post_actions.is_removing
+        return self._planner.has_live_plans or is_removing
 
     @property
     def slots(self) -> tuple[tuple[int, bool], ...]:

@@ -1,7 +1,7 @@
 """What is drawn apart from all else of a scenario, so that its other draws stay what they were."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from tests.simulation.circumstances import BY_SCHEMAS, Circumstance
@@ -22,6 +22,15 @@ BY_TIME: Final = (COMPACTED, EXPIRED, IDS_EXPIRED, WEEKS)
 DENIED: Final = "topic denied"
 LEADERLESS: Final = "topic without a leader"
 HIDDEN: Final = "topic hidden"
+HELD: Final = "held"
+"""A connector is paused or stopped for a time, in which its offsets may be changed."""
+RESUMED: Final = "resumed"
+REWINDS: Final = "rewinds"
+GROUP_MOVED: Final = "group moved"
+"""Another program commits offsets for a sink's group."""
+OWN_FROM: Final = 300
+"""Before it are the seeds of `make test` and of the table of mutations, chosen for what they find: what is
+drawn since then comes from here on."""
 LEDGER: Final = "the ledger"
 """Stands for the connector's own ledger among topics."""
 DISK_FULL: Final = "disk full"
@@ -39,6 +48,9 @@ _DISK_SHARE: Final = 0.1
 _DENIED_SHARE: Final = 0.12
 _UNKNOWN_SHARE: Final = 0.12
 _CLOCK_SHARE: Final = 0.1
+_OFFSETS_SHARE: Final = 0.15
+_TAKEOVER_SHARE: Final = 0.5
+_FIRST_SHARE: Final = 0.4
 _AFTER_SHARE: Final = 0.6
 _SCHEMAS_SHARE: Final = 0.1
 _OWN_SHARE: Final = 0.7
@@ -159,6 +171,51 @@ def with_cut_logs(
         found.insert(place, Step(rng.choice((0.05, 0.5, 3.0)), LOG_CUT, given))
         given["marker"] = rng.random() < _MARKER_SHARE
     return tuple(found)
+
+
+def with_moved_offsets(
+    direction: str, seed: int, steps: Iterable[Step], topics: Mapping[str, int]
+) -> tuple[Step, ...]:
+    """The steps; in some scenarios offsets are set: by rewinds, or by who archived under the group before."""
+    rng, found = random.Random(f"offsets-{direction}-{seed}"), list(steps)
+    if seed < OWN_FROM or rng.random() >= _OFFSETS_SHARE:
+        return tuple(found)
+    if rng.random() < _TAKEOVER_SHARE:
+        _take_over(rng, found)
+        return tuple(found)
+    for _ in range(rng.choice((1, 1, 2))):
+        # One that the topic may come to have, or never has, is among them.
+        places = [(topic, number) for topic, count in topics.items() for number in range(count + 1)]
+        where = ("begin", "middle", "middle", "end", "above", "far", "none")
+        offsets = [
+            [*one, rng.choice(where)] for one in rng.sample(places, rng.randint(1, min(3, len(places))))
+        ]
+        # Some before anything was read.
+        place = 1 if rng.random() < _FIRST_SHARE else rng.randint(1, len(found))
+        found.insert(place, Step(rng.choice((0.3, 1.0, 3.0)), REWINDS, {"offsets": offsets}))
+    return tuple(found)
+
+
+def _take_over(rng: random.Random, found: list[Step]) -> None:
+    """A sink starts where another one was, whose offsets move on; it starts again in between."""
+    produced = next((place for place, step in enumerate(found) if step.act == "produce"), None)
+    if produced is None:
+        return
+    first = [place for place in range(produced) if found[place].act == "start"]
+    share = rng.choice((0.0, 0.3, 0.6, 1.0, 1.0, 1.4))
+    found[produced + 1 : produced + 1] = [Step(0.0, GROUP_MOVED, {"share": share}), Step(0.0, "start", {})]
+    for place in first:
+        found[place] = Step(0.0, "wait", {})
+    for _ in range(rng.choice((0, 1, 2))):
+        place = rng.randint(min(produced + 3, len(found)), len(found))
+        moved = [Step(rng.choice((0.0, 0.1, 2.0)), GROUP_MOVED, {"share": rng.choice((0.0, 0.5, 1.0, 1.4))})]
+        if rng.random() < _AFTER_SHARE:
+            moved = [
+                Step(rng.choice((0.05, 1.0)), rng.choice(("kill", "stop")), {}),
+                *moved,
+                Step(rng.choice((0.1, 2.0)), "start", {}),
+            ]
+        found[place:place] = moved
 
 
 def with_disks(direction: str, seed: int, steps: Iterable[Step]) -> tuple[Step, ...]:

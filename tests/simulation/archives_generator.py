@@ -12,6 +12,7 @@ from tests.simulation.layouts_generator import LAYOUTS
 from tests.simulation.layouts_parts import has_no_tombstones, kept_parts
 from tests.simulation.layouts_records import bears_line_feeds
 from tests.simulation.layouts_restore import restore_options
+from tests.simulation.owed_actions import with_owed_actions
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.restore_generator import ARCHIVE, RESTORED, restore_steps
 from tests.simulation.restore_generator import DIMENSIONS as OF_RESTORE
@@ -229,14 +230,16 @@ def archives_scenario(seed: int) -> Scenario:
     archive = {OF_ARCHIVE + name: one for name, one in sink.items() if name not in SINK}
     partitions = rng.choice((1, 1, 2))
     records = tuple(_records(rng, partitions, sink, about))
-    steps = first_rows.with_first(restore_steps(rng, about), first)
+    drawn = first_rows.with_first(restore_steps(rng, about), first)
+    steps = around("archives", seed, drawn, denied=(RESTORED, ARCHIVED))
+    options, steps = with_owed_actions("archives", seed, options, steps)
     return Scenario(
         seed=seed,
         direction="archives",
         options=options | archive,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=around("archives", seed, steps, denied=(RESTORED, ARCHIVED)),
+        steps=steps,
     )
 
 

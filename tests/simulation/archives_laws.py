@@ -9,6 +9,7 @@ from tests.simulation.broker import Record
 from tests.simulation.first_rows import is_first_row
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.layouts_rows import name_of
+from tests.simulation.restore_laws import again, is_marked
 from tests.simulation.restore_run import RestoreOutcome
 from tests.simulation.scenario import Scenario
 
@@ -47,8 +48,9 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
     for number, count in seen.items():
         if count > 1 + outcome.repeats and is_exact:
             yield Finding("once", f"record {number} is restored {count} times")
-    if outcome.ending == "exit 0" and outcome.arrived:
+    if outcome.ending == "exit 0" and outcome.arrived and not is_marked(scenario):
         yield from _missing(scenario, outcome, seen)
+        yield from again(outcome, seen)
 
 
 def _is_of_none(record: Record, scenario: Scenario) -> bool:

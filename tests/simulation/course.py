@@ -303,10 +303,12 @@ class Course:
             "another transaction": lambda: any(made.broker.begun()),
             "task": lambda tasks=made.begun_tasks: made.begun_tasks > tasks,  # type: ignore[misc]  # as default
             "object": lambda: any(made.bucket.objects.values()),
+            "action": lambda calls=made.bucket.actions: made.bucket.actions > calls,  # type: ignore[misc]  # same
         }[what]
         deadline = kernel.now + _AWAIT_SECONDS
+        given = made.bucket.acted if what == "action" else kernel.begun
         while not is_so() and kernel.now < deadline:
-            kernel.begun.wait(deadline - kernel.now)
+            given.wait(deadline - kernel.now)
         # A moment in which it goes on.
         kernel.sleep(_MOMENT_SECONDS * kernel.rng.random())
 

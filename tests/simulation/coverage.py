@@ -21,9 +21,12 @@ from tests.simulation.apart import (
     DENIED,
     DISKS,
     FOREIGN,
+    GROUP_MOVED,
+    HELD,
     LOG_CUT,
     NO_CONDITIONS,
     RETENTION,
+    REWINDS,
 )
 from tests.simulation.scenario import Scenario, Step
 
@@ -57,7 +60,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in frames_generator.CHANGING),
         "delete",
     ),
-    "archives": (*restore_generator.OPERATIONS, *BY_TIME),
+    "archives": (*restore_generator.OPERATIONS, HELD, *BY_TIME),
     "layouts": (
         *sink_generator.OPERATIONS,
         *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),
@@ -65,16 +68,18 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "restore": (
         *restore_generator.OPERATIONS,
+        HELD,
         *BY_TIME,
         *(f"change {name}" for name in restore_generator.CHANGING),
     ),
     "sink": (
         *sink_generator.OPERATIONS,
-        *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),
+        *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME, REWINDS, GROUP_MOVED),
         *(f"change {name}" for name in sink_generator.CHANGING),
     ),
     "source": (
         *source_generator.OPERATIONS,
+        HELD,
         *BY_TIME,
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
         "delete",

@@ -10,6 +10,7 @@ from headrace.kafka.control_records import TargetState
 from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey, State, decode_key
+from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import (
     PartitionCheckpoint,
     TopicPartition,
@@ -25,9 +26,11 @@ from ingest.cli.object_command import (
     objects_to_replay,
 )
 from ingest.cli.submit import submit
+from ingest.http.rest.port import Change
 from ingest.source.catalogue import Selection
+from ingest.source.catalogue.object_commands import Offset
 from ingest.source.command_queue import Action
-from tests.simulation.apart import LEDGER
+from tests.simulation.apart import HELD, LEDGER, RESUMED
 from tests.simulation.archive_rows import FOREIGN
 from tests.simulation.course import DAY_SECONDS, Course
 from tests.simulation.s3 import SimulatedS3, StoredObject
@@ -36,6 +39,7 @@ _COMMAND_SECONDS: Final = 40.0
 _LATE_SECONDS: Final = 400.0
 _BETWEEN_SECONDS: Final = 0.1
 _UPLOAD_SECONDS: Final = 2.0
+_RESUME_SECONDS: Final = 150.0
 _TOMBSTONE_DAYS: Final = 7
 """`delete.retention.ms` of the ledger."""
 
@@ -55,6 +59,12 @@ class Operations:
         """Places of records that retention took, and whether their partition had a checkpoint then."""
         self.said: list[str] = []
         """How operations were refused."""
+        self.held: tuple[TargetState, float] | None = None
+        """What an operator has a connector be, and since when that was answered."""
+        self.asked_again: set[ObjectId] = set()
+        """Objects that were done and there when a stopped connector was to read them again."""
+        self._holds = self._steered_by = 0
+        """How many commands steer a connector now."""
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """What each step does."""
@@ -74,6 +84,8 @@ class Operations:
             "rewind": self._rewind,
             "reset": self._reset,
             "pause connector": self._pause,
+            HELD: self._hold,
+            RESUMED: self._await_resumed,
             "uploads ended": self._uploads_ended,
             "store without conditions": self._without_conditions,
             "foreign name": self._take_a_name,
@@ -280,32 +292,110 @@ class Operations:
 
     # -- as the REST interface asks --------------------------------------------------------------------------
 
-    def _steered(self, body: Callable[[Any], object]) -> None:
+    @property
+    def steers_alone(self) -> bool:
+        """Whether a connector is steered by one command."""
+        return self._holds + self._steered_by == 1
+
+    def steered(self, body: Callable[[Any], object]) -> None:
         """Stop a connector, do something with it, and let it run again."""
-        connectors = (one.connector for one in self._course.alive)
-        port: Any = next((each.port for each in connectors if each is not None), None)
-        if port is None:
+        port = self._port()
+        if port is None or self._holds:
             return
+        self._steered_by += 1
 
         def run() -> None:
-            port.steer(TargetState.STOPPED)
             try:
-                body(port)
+                port.steer(TargetState.STOPPED)
+                try:
+                    body(port)
+                finally:
+                    port.steer(TargetState.RUNNING)
             finally:
-                port.steer(TargetState.RUNNING)
+                self._steered_by -= 1
 
         self._command(run)
 
     def _pause(self) -> None:
-        self._steered(lambda _: self._made.kernel.sleep(3.0))
+        self.steered(lambda _: self._made.kernel.sleep(3.0))
+
+    def _hold(self, target: str, seconds: float, change: str | None = None) -> None:
+        """A connector is paused or stopped for a time, in which offsets may be changed, and is resumed.
+
+        `change`: every other object is to be read again (`again`), or not at all (`done`).
+        """
+        if self._holds or self._steered_by:
+            return
+        self.repeats += change == "again"
+        self.marks += change == "done"
+        self._holds += 1
+
+        def run() -> None:
+            try:
+                if (port := self._leading_port()) is None:
+                    return
+                port.steer(TargetState(target))
+                self.held = TargetState(target), self._made.kernel.now
+                if change is not None:
+                    self._alter(port, again=change == "again")
+                self._made.kernel.sleep(seconds)
+            finally:
+                self._resume()
+                self._holds -= 1
+
+        self._command(run)
+
+    def _port(self) -> Any:
+        connectors = (one.connector for one in self._course.alive)
+        return next((each.port for each in connectors if each is not None), None)
+
+    def _leading_port(self) -> Any:
+        connectors = [one.connector for one in self._course.alive if one.connector is not None]
+        return next((one.port for one in connectors if one.snapshot_holder.snapshot.role == "leader"), None)
+
+    def _alter(self, port: Any, *, again: bool) -> None:
+        """Change the offset of every other object."""
+        known = list(port.offsets())[::2]
+        if not known:
+            return
+        offset = None if again else Offset(state=State.DONE)
+        port.alter([Change(object=one.object, offset=offset) for one in known])
+        objects = self._made.bucket.objects
+        for one in known if again else ():
+            found: ObjectId = one.object.id
+            stored = objects[found.bucket].get(found.key)
+            is_there = stored is not None and stored.etag.strip('"') == found.etag
+            if is_there and one.entry.state is State.DONE and one.entry.records:
+                self.asked_again.add(found)
+
+    def _resume(self) -> None:
+        """Whatever has become of the process that was asked."""
+        # Before it is asked: what is taken then may be.
+        self.held = None
+        deadline = self._made.kernel.now + _RESUME_SECONDS
+        while self._made.kernel.now < deadline:
+            try:
+                if (port := self._leading_port()) is not None:
+                    port.steer(TargetState.RUNNING)
+                    return
+            except HeadraceError as error:
+                self.said.append(f"{type(error).__name__}: {error}")
+            self._made.kernel.sleep(1.0)
+
+    def _await_resumed(self) -> None:
+        """Until no operator holds it any more; one that stopped or died meanwhile is started again."""
+        deadline = self._made.kernel.now + _RESUME_SECONDS
+        while self._holds and self._made.kernel.now < deadline:
+            self._course.acts()["start"]()
+            self._made.kernel.sleep(0.5)
 
     def _rewind(self, topic: str, partition: int, offset: int) -> None:
         self.repeats += 1
-        self._steered(lambda port: port.alter({TopicPartition(topic, partition): offset}))
+        self.steered(lambda port: port.alter({TopicPartition(topic, partition): offset}))
 
     def _reset(self) -> None:
         self.repeats += 1
-        self._steered(lambda port: port.reset())
+        self.steered(lambda port: port.reset())
 
 
 def _submit(

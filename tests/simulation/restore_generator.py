@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tests.simulation.apart import around
 from tests.simulation.circumstances import OWED, RESTORE, Circumstance, chosen_options
+from tests.simulation.owed_actions import with_owed_actions
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, fault_steps, story_of
@@ -141,14 +142,16 @@ def restore_scenario(seed: int) -> Scenario:
     if about is not None and about.bad_share is not None:
         share = about.bad_share
     records = tuple(_records(rng, partitions, share, about))
-    steps = _with_changes(seed, restore_steps(rng, about), changes)
+    drawn = _with_changes(seed, restore_steps(rng, about), changes)
+    steps = around("restore", seed, drawn, denied=(RESTORED,))
+    options, steps = with_owed_actions("restore", seed, options, steps)
     return Scenario(
         seed=seed,
         direction="restore",
         options=options,
         topics={ARCHIVED: partitions},
         records=records,
-        steps=around("restore", seed, steps, denied=(RESTORED,)),
+        steps=steps,
     )
 
 

@@ -1,10 +1,10 @@
 """The laws, as they are about restores."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tests.simulation.laws import Finding, sanity
-from tests.simulation.restore_run import RestoreOutcome, number_of, numbered
+from tests.simulation.restore_run import RestoreOutcome, is_beside, number_of, numbered
 from tests.simulation.scenario import Scenario
 
 
@@ -14,6 +14,19 @@ def judge_restore(scenario: Scenario, outcome: RestoreOutcome) -> list[Finding]:
     found += [Finding("last step last", sentence) for sentence in outcome.too_early]
     found += _once(scenario, outcome)
     return found
+
+
+def is_marked(scenario: Scenario) -> bool:
+    """Whether an operator has said of some objects that they are not to be read."""
+    return any(step.act == "mark" or step.given.get("change") == "done" for step in scenario.steps)
+
+
+def again(outcome: RestoreOutcome, seen: Mapping[int, int]) -> Iterator[Finding]:
+    """What a stopped connector was to read again is in Kafka once more."""
+    for key in sorted(outcome.again):
+        missing = [number for number in outcome.archive.get(key, ()) if seen.get(number) == 1]
+        if missing and not is_beside(key):
+            yield Finding("once", f"{key} was to be read again, and records {missing} are in Kafka once")
 
 
 def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
@@ -36,8 +49,9 @@ def _once(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
     for number, count in seen.items():
         if count > 1 + outcome.repeats and is_exact:
             yield Finding("once", f"record {number} is restored {count} times")
-    if outcome.ending != "exit 0" or not outcome.arrived:
+    if outcome.ending != "exit 0" or not outcome.arrived or is_marked(scenario):
         return
+    yield from again(outcome, seen)
     archived = {number for numbers in outcome.archive.values() for number in numbers}
     changes = [step.given.get("options", {}) for step in scenario.steps]
     ignores = "ignore" in (one.get("restore.tombstones") for one in (scenario.options, *changes))

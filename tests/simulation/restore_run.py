@@ -11,6 +11,7 @@ from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.first_rows import put_first
 from tests.simulation.operations import Operations
+from tests.simulation.owed_actions import OwedActions
 from tests.simulation.restore_generator import (
     ARCHIVE,
     ARCHIVED,
@@ -37,6 +38,8 @@ class RestoreOutcome(Ended):
     arrived: bool = False
     repeats: int = 0
     """How often it was asked for once more."""
+    again: set[str] = field(default_factory=set)
+    """Keys of objects that were done and there when a stopped connector was to read them again."""
 
 
 def run_restore(scenario: Scenario) -> RestoreOutcome:
@@ -68,7 +71,9 @@ class RestoreCourse(Course):
         """When the queue names what came: a listing may show it before."""
         self._spoiled = ""
         self._operations = Operations(self)
+        self._owed = OwedActions(self, self._operations)
         made.bucket.on_taken = self._taken
+        made.bucket.on_call = self._owed.called
 
     def sink_options(self) -> dict[str, str]:
         """The configuration of the sink that makes the archive."""
@@ -116,7 +121,7 @@ class RestoreCourse(Course):
             elif order == "tombstones first":
                 self._objects.sort(key=lambda key: ("tombstone" not in key, ".keys." in key))
             elif order == "spoiled":
-                self._spoiled = next((key for key in self._objects if not _is_beside(key)), "")
+                self._spoiled = next((key for key in self._objects if not is_beside(key)), "")
             elif order == "tombstones last":
                 self._objects.sort(key=lambda key: "tombstone" in key)
         size = -(-len(self._objects) // of)
@@ -140,8 +145,11 @@ class RestoreCourse(Course):
         if (spoiled := bucket.objects[INCOMING].get(self._spoiled)) is not None:
             spoiled.body = bucket.objects[ARCHIVE][self._spoiled].body
 
-    def _taken(self, bucket: str, key: str, _stored: StoredObject) -> None:
+    def _taken(self, bucket: str, key: str, stored: StoredObject) -> None:
         """What an object holds something of must be in Kafka, key and all, when it goes."""
+        self._owed.taken(bucket, key, stored, has_sides=any(map(is_beside, self._outcome.archive)))
+        if self._operations.marks:
+            return
         if bucket != INCOMING or key not in self._outcome.archive or self.shows_no_keys(key):
             return
         there = self.there(key)
@@ -199,6 +207,8 @@ class RestoreCourse(Course):
         super().collect()
         self._outcome.restored = self.partitions()
         self._outcome.repeats, self._outcome.said = self._operations.repeats, self._operations.said
+        self._outcome.too_early += self._owed.too_early
+        self._outcome.again = {one.key for one in self._operations.asked_again}
 
 
 def _spoiled(body: bytes) -> bytes:
@@ -207,9 +217,9 @@ def _spoiled(body: bytes) -> bytes:
     return b"\n".join([b"x" * len(first), *others, b""])
 
 
-def _is_beside(key: str) -> bool:
-    """Whether an object holds keys, of values or of tombstones."""
-    return ".keys." in key or "tombstone" in key
+def is_beside(key: str) -> bool:
+    """Whether an object holds keys or headers, of values or of tombstones."""
+    return ".keys." in key or ".headers." in key or "tombstone" in key
 
 
 def numbers_in(body: bytes) -> list[int]:

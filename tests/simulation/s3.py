@@ -15,12 +15,14 @@ from urllib.parse import parse_qsl
 
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
-from tests.simulation.kernel import EPOCH_MS, Kernel
+from tests.simulation.kernel import EPOCH_MS, Kernel, Signal
 
 _CALL_SECONDS: Final = 0.004
 _LATE_SECONDS: Final = 60.0
 _MIN_PART: Final = 5 * 1024 * 1024
 _ENDPOINT: Final = "http://simulated-s3"
+_ACTIONS: Final = frozenset({"CopyObject", "DeleteObject", "HeadObject", "PutObjectTagging"})
+"""Those of post-actions; with a queue there are other HEADs."""
 
 
 @dataclass(slots=True)
@@ -104,6 +106,10 @@ class Bucket:
         """Called with each call of a listener: so many seconds pass until it is made."""
         self.on_answered: Callable[[str, Mapping[str, Any], Any], None] = lambda _name, _given, _found: None
         """Called with the answer to each call of a listener, or with the error in its place."""
+        self.actions = 0
+        """How many requests of post-actions have been sent."""
+        self.acted = Signal(kernel)
+        """Given with each of them."""
         self.versions: dict[tuple[str, str, str], StoredObject] = {}
         """By bucket, key and version what buckets with versions have had."""
         self.versioned: set[str] = set()
@@ -491,6 +497,9 @@ class SimulatedS3:
             raise ConnectionClosedError(endpoint_url=_ENDPOINT)
         kernel.sleep(_CALL_SECONDS * (0.5 + kernel.rng.random()))
         kernel.require_alive()
+        if operation in _ACTIONS:
+            self._all.actions += 1
+            self._all.acted.give()
         self._strike(operation, act)
         self._all.on_call(operation, given)
         if operation in weather.forbidden or given["Bucket"] in weather.denied:

@@ -11,6 +11,7 @@ from tests.simulation.apart import (
     store_steps,
     with_cut_logs,
     with_foreign_names,
+    with_moved_offsets,
     with_unknown_topics,
 )
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
@@ -152,6 +153,7 @@ def sink_scenario(seed: int) -> Scenario:
     steps = with_cut_logs("sink", seed, steps, list(topics))
     steps = around("sink", seed, steps, denied=(*topics, LETTERS), retained=list(topics))
     steps = with_unknown_topics("sink", seed, steps, list(topics))
+    steps = with_moved_offsets("sink", seed, steps, topics)
     return Scenario(
         seed=seed,
         direction="sink",

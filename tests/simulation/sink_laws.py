@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from tests.simulation.apart import NO_CONDITIONS
+from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.scenario import Given, Scenario
@@ -17,18 +17,20 @@ _OTHERWISE: Final = frozenset(
     {
         "change",
         "foreign name",
+        GROUP_MOVED,
         "log cut off",
         "pause connector",
         "reset",
         "retention",
         "rewind",
+        REWINDS,
         "topic again",
         "uploads ended",
     }
 )
 
 
-_AGAIN: Final = ("reset", "rewind", "topic again")
+_AGAIN: Final = ("reset", "rewind", REWINDS, "topic again")
 """After these records are read from elsewhere than from where reading was."""
 
 
@@ -174,13 +176,14 @@ def _lost_with_topics(outcome: Outcome, found: set[Place]) -> Iterator[Finding]:
     """What went with a topic before it was archived is said."""
     for place in sorted(outcome.deleted_with_topic - found - outcome.said_lost):
         # What came after the last look at the topic is not known one by one.
-        if place[:2] not in outcome.said_made_again:
+        is_skipped = place[2] < outcome.skips.get(place[:2], 0)
+        if place[:2] not in outcome.said_made_again and not is_skipped:
             yield Finding("shown = true", f"{place} was deleted with its topic, and no line says so")
 
 
 def is_again_by_hand(scenario: Scenario) -> bool:
     """Whether an operator has asked for records once more: what is deleted then may have been archived."""
-    return any(step.act in ("reset", "rewind") for step in scenario.steps)
+    return any(step.act in ("reset", "rewind", REWINDS) for step in scenario.steps)
 
 
 def _only_logs_bad(scenario: Scenario) -> bool:
@@ -202,7 +205,8 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
     for place, given in outcome.expected.items():
         is_dropped = drops_nulls and given.value is None
         is_unread = place[:2] in outcome.cut_unread
-        if place in found or is_dropped or is_unread or _is_skipped(scenario, place):
+        is_skipped = _is_skipped(scenario, place) or place[2] < outcome.skips.get(place[:2], 0)
+        if place in found or is_dropped or is_unread or is_skipped:
             continue
         if place in outcome.deleted:
             if outcome.deleted[place] and place not in outcome.said_lost and not is_moved:

@@ -10,6 +10,7 @@ from tests.simulation.archive_rows import Row, rows_in, rows_of
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
+from tests.simulation.moved_offsets import MovedOffsets
 from tests.simulation.operations import Operations
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_generator import BUCKET, LETTERS, SECOND
@@ -41,6 +42,8 @@ class Outcome(Ended):
     """What readers of topics got that were deleted since."""
     repeats: int = 0
     """How often an operator has asked for records again."""
+    skips: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By partition, below which offset somebody has let go of what was not archived yet."""
     ended_uploads: bool = False
     set_aside: set[Place] = field(default_factory=set)
     """Rows of uploads whose names another program's objects have."""
@@ -78,6 +81,7 @@ class _SinkCourse(Course):
         super().__init__(made, scenario, outcome, calm=calm)
         self._outcome = outcome
         self._operations = Operations(self)
+        self._moved = MovedOffsets(self, self._operations)
         self._earlier: list[tuple[Place, Given]] = []
         self._produced: list[tuple[str, int, Record, Given]] = []
         self.options["buffer.dir"] = str(made.folder / "buffer")
@@ -99,7 +103,7 @@ class _SinkCourse(Course):
             "topic again": self._topic_again,
             LOG_CUT: self._cut_log,
         }
-        return {**super().acts(), **operations, **own}
+        return {**super().acts(), **operations, **self._moved.acts(), **own}
 
     def _cut_log(
         self, topic: str, share: float, again: float, seconds: float, *, marker: bool = False
@@ -218,6 +222,11 @@ class _SinkCourse(Course):
             cut = outcome.cut_below | {(topic, partition) for topic, partition, _ in outcome.cut_off}
             outcome.cut_unread = {at for at in cut if at in known and made.broker.log(*at).end <= known[at]}
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
+        outcome.skips = self._moved.skips
+        outcome.shown += [("once", sentence) for sentence in self._moved.broken]
+        if outcome.ending == "exit 0":
+            beyond = "is archived beyond its end, and the sink has ended well"
+            outcome.shown += [("shown = true", f"{name} {beyond}") for name in self._moved.beyond()]
         outcome.ended_uploads = self._operations.ended_uploads
         outcome.letters = made.broker.visible(LETTERS, 0)
         outcome.deleted = self._operations.deleted
@@ -243,6 +252,8 @@ class _SinkCourse(Course):
                 rows = rows_in(one.key, one.body())
                 outcome.set_aside.update((row.topic, row.partition, row.offset) for row in rows)
         outcome.rows = [*rows_of(made.bucket, BUCKET), *rows_of(made.bucket, SECOND)]
+        archived = {(row.topic, row.partition, row.offset) for row in outcome.rows}
+        outcome.shown += [("once", sentence) for sentence in self._moved.archived_again(archived)]
 
     def _collect_objects(self) -> None:
         """What is in the buckets, for readers of other vendors' layouts."""

@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from tests.simulation.apart import around
+from tests.simulation.apart import RESUMED, around
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
+from tests.simulation.owed_actions import with_owed_actions
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, noted, story_of
@@ -196,16 +197,18 @@ def source_scenario(seed: int) -> Scenario:
     partitions = rng.choice((1, 2, 3))
     places = partitions if options["file.name.template"] == PLACED else 0
     objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH, places=places))
-    steps = _steps(rng, len(objects), options, about)
-    given = around("source", seed, steps, denied=(TOPIC, LETTERS))
-    options, given = _with_prefixes(seed, options, given)
+    drawn = _steps(rng, len(objects), options, about)
+    given = around("source", seed, drawn, denied=(TOPIC, LETTERS))
+    options, steps = _with_prefixes(seed, options, given)
+    if steps == given:
+        options, steps = with_owed_actions("source", seed, options, given)
     scenario = Scenario(
         seed=seed,
         direction="source",
         options=options,
         topics={TOPIC: partitions},
         records=objects,
-        steps=given,
+        steps=steps,
     )
     return _with_versions(scenario)
 
@@ -213,8 +216,10 @@ def source_scenario(seed: int) -> Scenario:
 def _with_versions(scenario: Scenario) -> Scenario:
     """Of some scenarios the objects are versions of one key, or two; some more come at once."""
     rng = random.Random(f"versions-{scenario.seed}")
-    has_prefixes = any("native.start.key" in step.given.get("options", ()) for step in scenario.steps)
-    if rng.random() >= _VERSIONS_SHARE or has_prefixes:
+    has_another = any(
+        "native.start.key" in step.given.get("options", ()) or step.act == RESUMED for step in scenario.steps
+    )
+    if rng.random() >= _VERSIONS_SHARE or has_another:
         return scenario
     changed = {
         "sqs.queue.url": _QUEUE,

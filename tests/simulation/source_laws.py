@@ -28,6 +28,7 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     found += _left_out(outcome)
     found += _forgotten(scenario, outcome)
     found += _once(scenario, outcome)
+    found += _again(scenario, outcome)
     found += _order(scenario, outcome)
     found += _versions(scenario, outcome)
     found += _values(scenario, outcome)
@@ -90,7 +91,8 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
     """What was not replaced, deleted, marked or quarantined is in Kafka, or has its dead letters."""
     acts = {step.act for step in scenario.steps}
     letters = Counter(_object_of(letter) for letter in outcome.letters)
-    judged = [] if "mark" in acts else list(_judged(outcome))
+    is_marked = "mark" in acts or any(step.given.get("change") == "done" for step in scenario.steps)
+    judged = [] if is_marked else list(_judged(outcome))
     # Of two buckets two objects may have the same rows.
     needed: Counter[Row] = Counter()
     for number in set(judged) - outcome.misread:
@@ -118,6 +120,22 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
             yield Finding("once", f"{given.topic}: {len(missing)} of {len(good)} rows are not in Kafka")
         elif faulty > found and number not in outcome.misread and _has_letters(scenario):
             yield Finding("once", f"{given.topic}: {found} dead letters of {faulty} bad rows")
+
+
+def _again(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
+    """What a stopped connector was to read again is in Kafka once more, and nothing is owed for good."""
+    if outcome.ending not in _ENDED_WELL:
+        return
+    if not any("aws.s3.prefix" in step.given.get("options", ()) for step in scenario.steps):
+        yield from (Finding("forward", sentence) for sentence in outcome.still_owed)
+    if any(step.act == "mark" or step.given.get("change") == "done" for step in scenario.steps):
+        return
+    seen = Counter(row for partition in outcome.records for one in partition for row in rows_in(one.value))
+    for number in sorted(outcome.again.intersection(_judged(outcome)) - outcome.misread):
+        missing = [row for row in rows_of_object(outcome.given[number])[0] if seen[row] == 1]
+        if missing:
+            url = outcome.ids[number].url
+            yield Finding("once", f"{url} was to be read again, and {len(missing)} rows are in Kafka once")
 
 
 def _judged(outcome: SourceOutcome) -> Iterator[int]:

@@ -15,6 +15,7 @@ from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.first_starts import Past, first_starts
 from tests.simulation.objects import encoded, form_of, row_of, rows_of_object
 from tests.simulation.operations import Operations
+from tests.simulation.owed_actions import ACTION, OwedActions, still_owed
 from tests.simulation.s3 import PendingUpload, StoredObject
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.shown import Left
@@ -66,6 +67,10 @@ class SourceOutcome(Ended):
     """The last `aws.s3.prefix`."""
     in_order: list[tuple[int, int]] = field(default_factory=list)
     """Numbers of earlier and later versions of a key which have to go in this order."""
+    again: set[int] = field(default_factory=set)
+    """Numbers of the objects that were done and there when a stopped connector was to read them again."""
+    still_owed: list[str] = field(default_factory=list)
+    """What a post-action has left, for which it is still owed."""
 
 
 def run_source(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> SourceOutcome:
@@ -96,6 +101,8 @@ class _SourceCourse(Course):
         """By number, the ids of multipart uploads that are not complete."""
         self._operations = Operations(self)
         self._versions = VersionOrder(made, scenario.seed)
+        self._owed = OwedActions(self, self._operations)
+        made.bucket.on_call = self._owed.called
         outcome.given = list(scenario.records)
         made.bucket.on_taken = self._taken
         made.bucket.on_replaced = self._replaced
@@ -272,6 +279,7 @@ class _SourceCourse(Course):
 
     def _taken(self, bucket: str, key: str, stored: StoredObject) -> None:
         """Somebody takes an object away: what it held must be in Kafka by then."""
+        self._owed.taken(bucket, key, stored)
         number = self._put.get((bucket, key))
         is_marked = self._operations.marks or number in self._touched
         # Of another format, a header may be all that it is read as.
@@ -312,6 +320,12 @@ class _SourceCourse(Course):
         held = self.made.queue.held(self.last_ended)
         outcome.past, outcome.unsure = self._past.left_out(firsts, outcome.ids, self.scenario.steps, held)
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
+        outcome.too_early += self._owed.too_early
+        again = self._operations.asked_again
+        outcome.again = {number for number, object_id in outcome.ids.items() if object_id in again}
+        buckets = self.options["aws.s3.bucket.name"].split(",")
+        action = self.options.get(ACTION)
+        outcome.still_owed = list(still_owed(self.made.bucket.objects, outcome.ledger, action, buckets))
         self._outcome.records = self._partitions()
         self._outcome.letters = self.made.broker.visible(LETTERS, 0)
         self._outcome.whole = [number for number in sorted(self._put.values()) if number not in self._touched]

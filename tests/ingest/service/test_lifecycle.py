@@ -1,8 +1,9 @@
 """Pause, stop, resume and other offsets, decided without S3, Kafka or Spark."""
 
-from collections.abc import Mapping
+import queue
 from concurrent.futures import Future
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -17,100 +18,16 @@ from headrace.kafka.control_records import (
 )
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
-from headrace.model.objects import ObjectId
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import BatchOutcome, Finished
-from headrace.options.choices import Ordering
-from ingest.service.lifecycle import Lifecycle
-from ingest.service.slot_states import SlotState, SlotStates
-from ingest.source.catalogue import LedgerWrite
+from ingest.http.metrics import Metrics
+from ingest.service.event_loop import EventLoop, LoopComponents
+from ingest.service.slot_states import SlotState
+from ingest.service.statistics import Statistics
 from ingest.source.catalogue.object_commands import Offset
-from ingest.source.planner import Backoff, BatchLimits, Planner
-from tests.ingest.cli.commands.ledgers import Leader, Ledger, an_entry, an_object
+from tests.ingest.cli.commands.ledgers import Ledger, an_entry, an_object
+from tests.ingest.service.steered import Desk
 from tests.support.instants import at
-
-
-class Noted:
-    """Listeners and lanes that note what they are asked for."""
-
-    def __init__(self) -> None:
-        self.calls: list[Any] = []
-
-    def pause_receiving(self) -> None:
-        """Note it."""
-        self.calls.append("pause")
-
-    def resume_receiving(self) -> None:
-        """Note it."""
-        self.calls.append("resume")
-
-    def release_all(self) -> None:
-        """Note it."""
-        self.calls.append("release")
-
-    def request_listing(self) -> None:
-        """Note it."""
-        self.calls.append("list")
-
-    def end(self, slot: int) -> None:
-        """Note it."""
-        self.calls.append(("end", slot))
-
-
-class NotedActions:
-    """Actions after commits that note what they are asked for; a removal may be under way."""
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.is_removing = False
-
-    def pause(self) -> None:
-        """Note it."""
-        self.calls.append("pause")
-
-    def resume(self) -> None:
-        """Note it."""
-        self.calls.append("resume")
-
-
-class Desk:
-    """A leader with three slots, and what is asked of listeners and lanes."""
-
-    def __init__(self, ledger: Ledger | None = None) -> None:
-        self.ledger = ledger or Ledger()
-        self.leader: Leader = self.ledger.leader()
-        limits = BatchLimits(
-            slots=3, max_objects=10, max_bytes=1000, ordering=Ordering.OBJECT, can_cut=False, max_attempts=3
-        )
-        self.planner = Planner(
-            self.leader.catalogue, limits=limits, backoff=Backoff(first_ms=1, longest_ms=1)
-        )
-        self.asked = Noted()
-        self.actions = NotedActions()
-        self.slots = SlotStates(3)
-        self.steering = Lifecycle(
-            commands=self.leader.commands,
-            catalogue=self.leader.catalogue,
-            planner=self.planner,
-            listeners=self.asked,
-            slot_pool=self.asked,
-            post_actions=self.actions,
-        )
-        self.steering.begin(self.ledger.controls)
-
-    def steer(self, target: TargetState) -> Future[None]:
-        """Ask for it, and let it be written."""
-        told: Future[None] = Future()
-        self.steering.set_target(target, told)
-        self.leader.apply_all()
-        self.steering.advance(self.slots)
-        return told
-
-    def alter(self, offsets: Mapping[ObjectId, Offset | None]) -> Future[tuple[LedgerWrite, ...]]:
-        """Ask for it; not written."""
-        told: Future[tuple[LedgerWrite, ...]] = Future()
-        self.steering.alter([an_object(one.key) for one in offsets], offsets, told)
-        return told
 
 
 @pytest.fixture
@@ -248,6 +165,60 @@ def test_a_pause_does_not_wait_for_a_removal(desk: Desk) -> None:
     desk.actions.is_removing = True
 
     assert desk.steer(TargetState.PAUSED).done()
+
+
+@pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
+def test_it_is_at_rest_once_what_was_under_way_is_over(desk: Desk, target: TargetState) -> None:
+    """Then only an event brings anything to do, and the service need not turn four times a second."""
+    assert not desk.steering.is_at_rest
+    told: Future[None] = Future()
+    desk.steering.set_target(target, told)
+    assert not desk.steering.is_at_rest
+    desk.actions.is_removing = True
+    desk.leader.apply_all()
+    desk.steering.advance(desk.slots)
+    assert not desk.steering.is_at_rest
+
+    desk.actions.is_removing = False
+    desk.steering.advance(desk.slots)
+
+    assert told.done()
+    assert desk.steering.is_at_rest
+    assert Desk(desk.ledger).steering.is_at_rest
+    desk.steer(TargetState.RUNNING)
+    assert not desk.steering.is_at_rest
+
+
+def test_a_loop_waits_for_events_while_actions_wait_for_a_resume(desk: Desk) -> None:
+    """What is owed, and objects that are pending, are nothing that continues."""
+    nobody = cast("Any", None)
+    desk.ledger.view.entries[an_object("a").id] = an_entry(State.FAILED)
+    desk.leader.catalogue.resume(at(desk.leader.now_ms))
+    components = LoopComponents(
+        catalogue=desk.leader.catalogue,
+        planner=desk.planner,
+        commands=desk.leader.commands,
+        lifecycle=desk.steering,
+        listeners=nobody,
+        writes=nobody,
+        applier=nobody,
+        supervisor=nobody,
+        statistics=Statistics(Metrics(dict)),
+        post_actions=cast("Any", SimpleNamespace(is_idle=False)),
+    )
+    loop = EventLoop(
+        queue.SimpleQueue(),
+        components,
+        buckets=["bucket"],
+        startup_deadline=float("inf"),
+        stop=nobody,
+        failures=nobody,
+    )
+    assert not loop.is_quiet()
+
+    desk.steer(TargetState.PAUSED)
+
+    assert loop.is_quiet()
 
 
 @pytest.mark.parametrize("target", [TargetState.PAUSED, TargetState.STOPPED])
