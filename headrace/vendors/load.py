@@ -24,6 +24,7 @@ from headrace.options.client_translation import (
     client_properties,
     group_read,
     layered,
+    of_worker,
     read_settings,
     read_warnings,
     timeout_warnings,
@@ -274,6 +275,7 @@ def _load(
         reading=reading,
         group=group,
         translated=None if translated is None else translated.lines,
+        of_worker=of_worker(gathered, is_sink=is_sink),
     )
 
 
