@@ -233,3 +233,20 @@ def test_the_table_names_options_that_there_are() -> None:
     for option in AIVEN.options:
         if option.fate is Fate.KEPT and option.note == f"`{option.name}`":
             assert option.name in CANONICAL
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({}, "is in UTC; set timestamp.timezone where"),
+        ({"timestamp.timezone": "Asia/Seoul"}, "is in Asia/Seoul by timestamp.timezone, where"),
+    ],
+)
+@pytest.mark.parametrize("times", ["", "{{timestamp:unit=HH}}/"])
+def test_whose_days_local_dates_are_is_said(changes: Mapping[str, str], warning: str, times: str) -> None:
+    """Names have one zone here, and there the machine's; that zone was said to decide nothing."""
+    settings = _load({"aws.s3.prefix": f"{{{{local_date}}}}/{times}", **changes})
+
+    assert [warning in each for each in settings.warnings if "local_date" in each] == [True]
+    assert not any("nothing depends" in each for each in settings.warnings)
+    assert own_options(settings).get("file.name.timestamp.timezone") == changes.get("timestamp.timezone")
