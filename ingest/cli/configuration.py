@@ -1,6 +1,7 @@
 """From a configuration file and the environment to Settings. The only reader of the environment."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from headrace.options.configuration_text import FileKind
 from headrace.options.worker_text import is_json, properties_text, worker_pairs
 from headrace.vendors.load import load
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*(?=[:\s]|$)")
 KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
 
 
@@ -73,7 +75,9 @@ def assignments(sets: Sequence[str]) -> dict[str, str]:
 def _assignment(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not found or not name.strip():
-        raise InvalidConfiguration(f"--set {text!r}: expected option=value.")
+        # What is after the name may be a secret, which was given with another sign than =.
+        name = _NAME.match(text.strip())
+        raise InvalidConfiguration(f"--set{'' if name is None else f' {name[0]}'}: expected option=value.")
     return name.strip(), value
 
 
