@@ -250,3 +250,23 @@ def test_whose_days_local_dates_are_is_said(changes: Mapping[str, str], warning:
     assert [warning in each for each in settings.warnings if "local_date" in each] == [True]
     assert not any("nothing depends" in each for each in settings.warnings)
     assert own_options(settings).get("file.name.timestamp.timezone") == changes.get("timestamp.timezone")
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        ("0", "offset.flush.interval.ms (here open.object.max.age.ms) = '0': is 0, and so is every rotate.*"),
+        ("10s", "offset.flush.interval.ms = '10s': expected a whole number of milliseconds"),
+    ],
+)
+def test_a_wrong_interval_of_the_worker_is_named(interval: str, said: str) -> None:
+    """Not an option of ours, which stands in no file."""
+    worker = f"offset.flush.interval.ms={interval}\n"
+    with pytest.raises(SettingsError) as caught:
+        _load({}, worker)
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(said)
+
+    assert _sink({"rotate.age.ms": "7000"}, worker).rotation.age_ms == 7000
+    with pytest.raises(SettingsError, match=r"open\.object\.max\.age\.ms = '0': is 0, and so is every"):
+        _load({"rotate.age.ms": "0"}, "offset.flush.interval.ms=5000")
