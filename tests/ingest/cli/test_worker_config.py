@@ -122,6 +122,7 @@ def test_a_worker_reads_the_same_file(name: str, tmp_path: Path) -> None:
     [
         ("sasl.password:hunter2", "--set sasl.password: expected option=value."),
         ("sasl.password hunter2", "--set sasl.password: expected option=value."),
+        ("sasl.password:aHVudGVyMg==", "--set sasl.password: expected option=value."),
         ("topic", "--set topic: expected option=value."),
         ("=hunter2", "--set: expected option=value."),
     ],
