@@ -64,6 +64,7 @@ def build(
     reading: ReadSettings,
     group: str | None = None,
     translated: tuple[TranslatedLine, ...] | None = None,
+    of_worker: Mapping[str, Entry],
 ) -> settings.Settings:
     """Return the settings, defaults that depend on other options or on the surroundings filled in.
 
@@ -112,6 +113,7 @@ def build(
         post_action=_post_action(values),
         traces=trace_settings(values, environment),
         translated=translated,
+        of_worker=tuple((name, Secret(entry.raw)) for name, entry in of_worker.items()),
         more_buckets=values[reading_options.BUCKET][1:],
     )
 

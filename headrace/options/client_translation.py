@@ -259,6 +259,22 @@ def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.startswith(_SHARED)}
 
 
+def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
+    """Return what clients have of a worker's file, by the names that a configuration of its own has for it.
+
+    Without the group, of which a name is made, and without what sources pass over.
+    """
+    found = {}
+    for name, entry in gathered.worker.items():
+        role, _, rest = name.partition(".")
+        own = name if name.startswith(_SHARED) else f"{role}.override.{rest}"
+        is_needless = rest == GROUP or (rest in NAMES and not is_sink)
+        # What a connector says of all its clients wins over what a worker says of one kind.
+        if not is_needless and not {own, rest} & gathered.entries.keys():
+            found[own] = entry
+    return found
+
+
 def client_properties(
     gathered: Gathered,
     values: Values,

@@ -41,13 +41,14 @@ class Foreign:
     """What a configuration of another vendor's connector may hold: `names`, and lines that decide nothing.
 
     `is_leftover` is asked with an option and its text. `trimmed`: options of ours whose values that connector
-    takes without blanks around them.
+    takes without blanks around them. `may_be_empty`: those that are as good as left out where they are empty.
     """
 
     owner: str = ""
     names: tuple[str, ...] = ()
     is_leftover: Callable[[str, str], bool] = lambda _option, _text: False
     trimmed: frozenset[str] = frozenset()
+    may_be_empty: frozenset[str] = frozenset()
 
 
 _NOTHING_FOREIGN: Final = Foreign()
@@ -95,6 +96,8 @@ def _entries(
 ) -> Iterator[Entry]:
     for spelled, raw in layer.items():
         option = canonical(spelled)
+        if option in foreign.may_be_empty and not raw.strip():
+            continue
         if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
             gathered.without_meaning.append(option)
         elif not is_known(option):

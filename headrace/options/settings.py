@@ -377,7 +377,7 @@ class Settings:
     option's effective value as it may be shown, and `given` the names of those that the configuration names.
     `texts` holds, for each of those, its text as it was written and with its references replaced; `written`
     the same before a translation: all that was given, by the names it was given. A source has no `sink`.
-    `post_action` is what becomes of objects that are done.
+    `post_action` is what becomes of objects that are done. `of_worker`: what clients have of a worker's file.
     `translated` is what became of each option of another vendor's; into what is in `texts`, which hide it.
     """
 
@@ -405,6 +405,7 @@ class Settings:
     traces: TraceSettings | None = None
     """None: none are made."""
     translated: tuple[TranslatedLine, ...] | None = None
+    of_worker: tuple[tuple[str, Secret], ...] = ()
     more_buckets: tuple[str, ...] = ()
     """Further buckets of a source, which are read as that of `s3` is."""
 

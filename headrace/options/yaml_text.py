@@ -1,5 +1,6 @@
 """A configuration in YAML: scalars stay as they are written, so that 1e3, yes and 0777 mean what they say."""
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -12,6 +13,15 @@ _DEPTH: Final = 5
 # Of types that YAML has itself. Any other tag has a program of its own put something else in that place.
 _OF_YAML: Final = "tag:yaml.org,2002:"
 _BINARY: Final = f"{_OF_YAML}binary"
+_MERGE: Final = f"{_OF_YAML}merge"
+# Tags that programs are known for. Any other may be the text itself, which may be a secret.
+_OF_PROGRAMS: Final = r"!(Ref|Sub|GetAtt|Join|ImportValue|ENV|env|env_var|include|reference|secret|vault)"
+_QUOTES: Final = "put a text that begins with it between quotes"
+# How PyYAML's sentences begin that have a text of the file in them, and what is said in their place.
+_WITHOUT_TEXT: Final = (
+    ("found undefined alias", f"found an alias (*) of nothing; {_QUOTES}"),
+    ("found undefined tag handle", f"found a tag (!) of nothing; {_QUOTES}"),
+)
 
 
 class YamlError(ValueError):
@@ -33,12 +43,17 @@ def yaml_members(text: str, members: Callable[[list[tuple[str, object]]], Member
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-        raise YamlError(f"the YAML is broken{place}: {error.problem}") from None
+        raise YamlError(f"the YAML is broken{place}: {_told(error.problem or '')}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise YamlError(f"the text is not YAML: {str(error).splitlines()[0]}") from None
     if not isinstance(node, yaml.MappingNode):
         raise YamlError("the YAML is not a mapping", is_shape=True)
     return _members(node, members, 0)
+
+
+def _told(problem: str) -> str:
+    """What PyYAML says, but for the text that it found: a password may begin with * or !."""
+    return next((told for found, told in _WITHOUT_TEXT if problem.startswith(found)), problem)
 
 
 def _members(
@@ -52,6 +67,11 @@ def _members(
         if not isinstance(name, yaml.ScalarNode):
             raise YamlError(f"line {name.start_mark.line + 1} of the YAML has no name", is_shape=True)
         _refuse_tag(name)
+        if name.tag == _MERGE:
+            raise YamlError(
+                f"line {name.start_mark.line + 1} of the YAML has a merge key (<<), which is not followed; "
+                "write its options out"
+            )
         pairs.append((name.value, _value(value, members, depth)))
     return members(pairs)
 
@@ -73,8 +93,10 @@ def _refuse_tag(node: yaml.Node) -> None:
     """YamlError for a value that another program would have replaced: without it the text is another one."""
     if node.tag.startswith(_OF_YAML) and node.tag != _BINARY:
         return
-    named = node.tag.replace(_OF_YAML, "!!")
+    named, fix = "a tag (!)", f"{_QUOTES}, or "
+    if node.tag == _BINARY or re.fullmatch(_OF_PROGRAMS, node.tag) is not None:
+        named, fix = f"the tag {node.tag.replace(_OF_YAML, '!!')}", ""
     raise YamlError(
-        f"line {node.start_mark.line + 1} of the YAML has the tag {named}, which nothing here replaces; "
-        "write the value itself, or a reference to it such as ${env:NAME}"
+        f"line {node.start_mark.line + 1} of the YAML has {named}, which nothing here replaces; {fix}write "
+        "the value itself, or a reference to it such as ${env:NAME}"
     )

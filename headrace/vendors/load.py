@@ -24,6 +24,7 @@ from headrace.options.client_translation import (
     client_properties,
     group_read,
     layered,
+    of_worker,
     read_settings,
     read_warnings,
     timeout_warnings,
@@ -63,7 +64,7 @@ from headrace.options.worker_limits import (
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
-from headrace.vendors.leftovers import is_leftover, is_leftover_of_a_source, names_of
+from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
 from headrace.vendors.lenses.translation import LENSES
 from headrace.vendors.quix.names import is_quix, with_our_names
@@ -274,6 +275,7 @@ def _load(
         reading=reading,
         group=group,
         translated=None if translated is None else translated.lines,
+        of_worker=of_worker(gathered, is_sink=is_sink),
     )
 
 
@@ -336,7 +338,14 @@ def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: t
         return is_leftover_of_a_source(option, text, configuration, vendors)
 
     trimmed = frozenset({reading_options.PREFIX.name, record_options.FILE_NAME_TEMPLATE.name})
-    return Foreign(owner="Aiven's S3 source", is_leftover=decides_nothing, trimmed=trimmed)
+    # As tools that fill in defaults write them out, and translated vendors' connectors may have them.
+    may_be_empty = frozenset({record_options.DLQ_TOPIC.name, *CONVERTERS})
+    return Foreign(
+        owner="Aiven's S3 source",
+        is_leftover=decides_nothing,
+        trimmed=trimmed,
+        may_be_empty=may_be_empty,
+    )
 
 
 def _spell(gathered: Gathered, translated: Translated) -> None:

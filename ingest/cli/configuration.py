@@ -1,6 +1,7 @@
 """From a configuration file and the environment to Settings. The only reader of the environment."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Final
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings, SettingsError
 from headrace.options.configuration_text import FileKind
+from headrace.options.secret import is_secret_name
 from headrace.options.worker_text import is_json, properties_text, worker_pairs
 from headrace.vendors.load import load
 
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*(?=[:\s]|$)")
 KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
 
 
@@ -72,8 +75,11 @@ def assignments(sets: Sequence[str]) -> dict[str, str]:
 
 def _assignment(text: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
-    if not found or not name.strip():
-        raise InvalidConfiguration(f"--set {text!r}: expected option=value.")
+    named = _NAME.match(text.strip())
+    # What is after the name may be a secret, which was given with another sign than =, and may end with it.
+    is_other = named is not None and named[0] != name.strip() and is_secret_name(named[0])
+    if not found or not name.strip() or is_other:
+        raise InvalidConfiguration(f"--set{'' if named is None else f' {named[0]}'}: expected option=value.")
     return name.strip(), value
 
 

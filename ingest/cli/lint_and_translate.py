@@ -10,6 +10,7 @@ from headrace.model.text_formatting import counted, json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
 from headrace.options.declarations.connection_options import NAME
+from headrace.options.given import as_written
 from headrace.options.sink_settings import SinkSettings
 from headrace.options.vendor import AIVEN_SOURCES, Direction
 from headrace.options.vendor_translation import TranslatedLine
@@ -83,8 +84,13 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
             why = "the options of Aiven's S3 source are Headrace's"
         raise InvalidConfiguration(f"{settings.name!r} is in Headrace's own options already: {why}.")
     shown = describe(settings)
-    config = {name: shown[name] for name in sorted(settings.given)}
-    hidden = [name for name, raw, _ in sorted(settings.texts) if config[name] != raw.reveal()]
+    config = {name: shown[name] for name in settings.given}
+    config |= {name: as_written(name, raw.reveal()).shown_whole for name, raw in settings.of_worker}
+    config = dict(sorted(config.items()))
+    written = {
+        name: raw.reveal() for name, raw in (*(each[:2] for each in settings.texts), *settings.of_worker)
+    }
+    hidden = [name for name, text in config.items() if text != written[name]]
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
         if NAME.form.takes(settings.sink.group_id):
@@ -99,8 +105,23 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         "options": [
             {"option": line.option, "fate": str(line.fate), "note": line.note} for line in translated
         ],
-        "warnings": [*settings.warnings, *_read_here(translated), *_begins_again(settings.sink)],
+        "warnings": [
+            *settings.warnings,
+            *_of_worker(settings),
+            *_read_here(translated),
+            *_begins_again(settings.sink),
+        ],
     }
+
+
+def _of_worker(settings: Settings) -> Iterator[str]:
+    """Yield what is printed of a worker's file, next to which it is as good without."""
+    if settings.of_worker:
+        names = ", ".join(sorted(name for name, _ in settings.of_worker))
+        yield (
+            f"printed from the worker's file: {names}; leave them out where that file is given to what is "
+            "printed, too"
+        )
 
 
 def _begins_again(sink: SinkSettings | None) -> Iterator[str]:

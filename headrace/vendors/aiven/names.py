@@ -135,6 +135,7 @@ _REFUSED_START: Final = ".well-known/acme-challenge"
 _DEFAULT: Final = "{{topic}}-{{partition}}-{{start_offset}}"
 _BEHIND_PREFIX: Final = "{{topic}}-{{partition}}-{{start_offset:padding=20}}"
 _TEMPLATE: Final = "file.name.template"
+_ZONE: Final = "timestamp.timezone"
 _TEMPLATE_TIMES: Final = ("file.name.timestamp.source", "file.name.timestamp.timezone")
 
 
@@ -186,7 +187,7 @@ def translate_names(given: Translation, extension: str, compression_suffix: str)
         if _is_scheduled(given):
             given.rename("file.name.timestamp.timezone", "file.name.timestamp.timezone")
     if prefix is None:
-        given.unused("timestamp.source", "timestamp.timezone", without="times in aws.s3.prefix")
+        given.unused("timestamp.source", _ZONE, without="times in aws.s3.prefix")
     if prefix is not None or template is None or not template.has_time:
         names = _TEMPLATE_TIMES if prefix is not None else _but_of_schedules(given, _TEMPLATE_TIMES)
         given.unused(*names, without="times in file.name.template alone, without aws.s3.prefix")
@@ -292,7 +293,7 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
     else:
         given.own("aws.s3.prefix", read.text, by=prefix)
         given.own(_TEMPLATE, behind)
-    source = _source(given, "timestamp.source")
+    source, is_local = _source(given, "timestamp.source"), "local_date" in read.variables
     if read.has_time and source.startswith("value:"):
         given.refuse(
             "timestamp.source",
@@ -304,9 +305,24 @@ def _behind_prefix(given: Translation, prefix: str, template: ReadTemplate | Non
             "file.name.timestamp.source", "first" if source == "event" else source, by="timestamp.source"
         )
     else:
-        names = _but_of_schedules(given, ("timestamp.source", "timestamp.timezone"))
-        given.unused(*names, without=f"times in {prefix}")
-    given.rename("timestamp.timezone", "file.name.timestamp.timezone")
+        names = _but_of_schedules(given, ("timestamp.source", _ZONE))
+        given.unused(
+            *(each for each in names if not (is_local and each == _ZONE)), without=f"times in {prefix}"
+        )
+    given.rename(_ZONE, "file.name.timestamp.timezone")
+    if is_local:
+        _warn_of_local_dates(given, prefix)
+
+
+def _warn_of_local_dates(given: Translation, prefix: str) -> None:
+    """Have an operator read whose days these are: there is one zone of names here."""
+    zone = given.text(_ZONE)
+    given.warn(
+        f"{{{{local_date}}}} in {prefix} is in {zone} by {_ZONE}, where the other connector has the zone of "
+        "Connect's worker"
+        if zone
+        else f"{{{{local_date}}}} in {prefix} is in UTC; set {_ZONE} where Connect's worker has another zone"
+    )
 
 
 def _source(given: Translation, option: str) -> str:

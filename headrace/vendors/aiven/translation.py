@@ -205,13 +205,15 @@ def _translate_compression(given: Translation, form: str) -> None:
 
 def _translate_rotation(given: Translation) -> None:
     option = "offset.flush.interval.ms"
+    of_worker = given.worker(option)
     if given.is_given(option):
         given.own("rotate.age.ms", given.integer(option, 60_000, low=1), by=option)
     else:
-        given.own("rotate.age.ms", given.worker(option, _FLUSH_MS))
+        given.own("rotate.age.ms", of_worker or _FLUSH_MS, by=option if of_worker else None)
     given.own("rotate.records", max_records(given), by="file.max.records")
     given.own("rotate.bytes", 0)
-    given.own("open.object.max.age.ms", 0)
+    # Without another limit the sentence that nothing closes is of the option that says so.
+    given.own("open.object.max.age.ms", 0, by=option if of_worker.strip() == "0" else None)
 
 
 def _translate_uploads(given: Translation) -> None:

@@ -36,6 +36,7 @@ from headrace.vendors.connect.options import (
     ONE_BUCKET,
     SOURCE_CONNECT_OPTIONS,
     translate_source_converters,
+    warn_of_bad_rows,
 )
 
 # -- The options of Confluent's S3 source, and what becomes of each ------------------------------------------
@@ -422,12 +423,10 @@ def _translate_errors(given: Translation) -> None:
     prefix = given.text(topic)
     if prefix and goes_on:
         given.own("errors.deadletterqueue.topic.name", f"{prefix}-{given.text('name')}", by=topic)
-    elif prefix:
+        return
+    if prefix:
         given.note(topic, Fate.NEEDLESS, f"decides nothing with {option}=fail")
-    elif goes_on:
-        given.warn(
-            f"{option}: what cannot be read is only in the log; errors.deadletterqueue.topic.name keeps it"
-        )
+    warn_of_bad_rows(given, passed_by=option if goes_on else None)
 
 
 def _translate_start(given: Translation) -> None:

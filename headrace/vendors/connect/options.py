@@ -13,6 +13,8 @@ from headrace.options.value_types import listed
 from headrace.options.vendor import Fate, VendorOption, changed, kept, needless
 from headrace.options.vendor_translation import Translation
 
+_TOLERANCE: Final = "errors.tolerance"
+
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -298,6 +300,21 @@ SOURCE_CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     kept("name", "`name`, which is the group of consumers as well"),
 )
 """For the table of every source of Kafka Connect."""
+
+
+def warn_of_bad_rows(given: Translation, *, passed_by: str | None) -> None:
+    """Have an operator read where rows that cannot be read go, or that the other connector stops at them.
+
+    `passed_by` is the option by which it does not. Connect's tolerance is of converters and transforms alone.
+    """
+    tolerance, dead = given.own_given(_TOLERANCE).lower(), "errors.deadletterqueue.topic.name"
+    if passed_by is None and tolerance == "all":
+        given.warn(
+            f"{_TOLERANCE}=all is of rows of objects that cannot be read, too, at which the other connector "
+            "stops; leave it out to stop at them"
+        )
+    elif passed_by is not None and tolerance != "none" and not given.own_given(dead):
+        given.warn(f"{passed_by}: what cannot be read is only in the log; {dead} keeps it")
 
 
 def translate_source_converters(given: Translation, *, restores: bool, typed: Collection[str] = ()) -> None:

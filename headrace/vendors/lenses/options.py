@@ -94,6 +94,7 @@ OPTIONS: Final[tuple[VendorOption, ...]] = (
     needless("connect.s3.log.metrics", "numbers are at `/metrics`"),
     needless("connect.progress.enabled", "progress is in the log and at `/status`"),
     needless("connect.s3.delete.mode", "nothing is deleted"),
+    needless("connect.s3.write.mode", "only what memory does not hold is written to `buffer.dir`"),
     needless("connect.s3.commit.retry.*", "there is no copy and no delete to repeat"),
     needless("connect.s3.guard.*", "one process leads, and others are fenced by the group's own commits"),
     refused("connect.s3.source.*", "is an option of Lenses' source; remove it"),
@@ -117,6 +118,11 @@ PROPERTIES: Final[tuple[VendorOption, ...]] = (
     kept(
         "store.envelope.fields.metadata",
         "`topic`, `partition`, `offset` and `timestamp` in `output.fields`, all or none",
+    ),
+    refused(
+        "object.key.template",
+        "is Lenses' template of names, which is not read: remove it and set file.name.template next to the "
+        "statement",
     ),
     refused("read.text.*", "is a property of Lenses' source; remove it"),
     refused("post.process.*", "is a property of Lenses' source; remove it"),

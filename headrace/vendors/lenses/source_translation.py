@@ -19,6 +19,7 @@ from headrace.vendors.connect.options import (
     ONE_BUCKET,
     SOURCE_CONVERTERS,
     translate_source_converters,
+    warn_of_bad_rows,
 )
 from headrace.vendors.lenses.kcql import KcqlError, Statement, read_source_kcql
 from headrace.vendors.lenses.options import SOURCE_OPTIONS, SOURCE_PROPERTIES
@@ -84,6 +85,7 @@ def _translate(given: Translation) -> None:
     given.rename("name", "name")
     translate_connection(given)
     check_error_policy(given)
+    warn_of_bad_rows(given, passed_by=None)
     interval = f"{_SEARCH}interval"
     given.own("poll.interval.ms", given.integer(interval, 300_000, low=100, high=86_400_000), by=interval)
     if not given.flag(f"{_SEARCH}continuous", default=True):

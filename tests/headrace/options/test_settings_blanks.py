@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from headrace.options.given import SettingsError
 from headrace.options.settings import Settings, StaticCredentials
 from headrace.vendors.load import load
 from tests.headrace.options.loading import COMPLETE
@@ -88,6 +89,19 @@ def test_names_are_trimmed_as_their_class_does(given: str | None) -> None:
 
     assert settings.s3.prefix == f"data/{ending}"
     assert settings.routing.file_name_template == f"{template}{ending}"
+
+
+@pytest.mark.parametrize("option", ["errors.deadletterqueue.topic.name", "key.converter", "value.converter"])
+def test_what_is_empty_in_aivens_source_is_left_out(option: str) -> None:
+    """As tools that fill in defaults write it; of our own class it is a mistake."""
+    aiven = {"connector.class": "io.aiven.kafka.connect.s3.source.S3SourceConnector"}
+
+    for empty in ("", " "):
+        settings = _load({**aiven, option: empty})
+        assert option not in settings.given
+        assert (settings.errors, settings.format) == (_load(aiven).errors, _load(aiven).format)
+    with pytest.raises(SettingsError, match="is empty; expected"):
+        _load({option: ""})
 
 
 def test_the_prefix_of_a_sink_is_trimmed() -> None:

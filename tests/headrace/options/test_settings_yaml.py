@@ -61,9 +61,12 @@ def test_tags_of_yaml_itself() -> None:
         pytest.param("a: !!binary aGk=\n", "line 1 of the YAML has the tag !!binary, which", id="binary"),
         pytest.param("topics: [a, !ENV B]\n", "line 1 of the YAML has the tag !ENV, which", id="item's tag"),
         pytest.param("a: !Sub [b]\n", "line 1 of the YAML has the tag !Sub, which nothing", id="list's tag"),
-        pytest.param("config: !x {a: b}\n", "line 1 of the YAML has the tag !x, which", id="mapping's tag"),
-        pytest.param("--- !x\na: b\n", "line 1 of the YAML has the tag !x, which nothing", id="whole tag"),
-        pytest.param("!x a: b\n", "line 1 of the YAML has the tag !x, which nothing", id="name's tag"),
+        pytest.param("config: !x {a: b}\n", "line 1 of the YAML has a tag (!), which", id="mapping's tag"),
+        pytest.param("--- !x\na: b\n", "line 1 of the YAML has a tag (!), which nothing", id="whole tag"),
+        pytest.param("!x a: b\n", "line 1 of the YAML has a tag (!), which nothing", id="name's tag"),
+        pytest.param(
+            "base: &b\n  topic: t\n<<: *b\n", "line 3 of the YAML has a merge key (<<), which", id="merge key"
+        ),
         pytest.param("a: &x {b: *x}\n", "the YAML is", id="circle"),
         pytest.param(
             "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nspec: {config: {topics: t}}\n",
@@ -78,3 +81,14 @@ def test_what_cannot_be_read(text: str, problem: str) -> None:
         load(text, kind="yaml", environment={}, read_file=no_file)
 
     assert any(str(each).startswith(problem) for each in caught.value.problems), caught.value
+
+
+@pytest.mark.parametrize("text", ["!hunter2", "*hunter2", "!hunt!er2", "!hunter2 x", "[!hunter2 ]"])
+def test_a_secret_without_quotes_is_not_told(text: str) -> None:
+    """Its first sign makes another thing of it in YAML, of which the sentence had the name."""
+    with pytest.raises(SettingsError) as caught:
+        load(f"name: a\nsasl.password: {text}\n", kind="yaml", environment={}, read_file=no_file)
+
+    assert "er2" not in str(caught.value)
+    assert "put a text that begins with it between quotes" in str(caught.value)
+    assert "line 2" in str(caught.value)

@@ -259,6 +259,11 @@ _SOMETHING: Final = {
         "timestamp.timezone": "UTC",
         "format.output.fields.value.encoding": "none",
     },
+    "aiven by local days": {
+        **_AIVEN,
+        "aws.s3.prefix": "{{local_date}}/",
+        "timestamp.timezone": "Asia/Tokyo",
+    },
     "aiven by the clock with its own names": {
         **_AIVEN,
         "file.name.timestamp.timezone": "Asia/Tokyo",

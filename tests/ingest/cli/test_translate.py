@@ -100,7 +100,7 @@ def test_references_that_are_not_printed_are_named() -> None:
 
 # How a configuration was given, and not what it means; the name decides identity and ledger.
 _NOT_OF_MEANING: Final = frozenset(
-    {"identity", "given", "shown", "texts", "written", "warnings", "translated"}
+    {"identity", "given", "shown", "texts", "written", "warnings", "translated", "of_worker"}
 )
 
 
@@ -144,6 +144,57 @@ def test_what_is_printed_is_the_same_sink_or_source() -> None:
         assert _meaning(printed, printed.name) == _meaning(theirs, printed.name), given
         seen += 1
     assert seen > 200
+
+
+_LOGIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_OF_WORKER: Final = f"""
+bootstrap.servers=127.0.0.1:9092
+security.protocol=SASL_SSL
+sasl.mechanism=PLAIN
+sasl.jaas.config={_LOGIN_MODULE} required username="u" password="hunter2";
+producer.sasl.jaas.config={_LOGIN_MODULE} required username="p" password="${{env:SECRET}}";
+consumer.ssl.endpoint.identification.algorithm=
+consumer.auto.offset.reset=latest
+consumer.isolation.level=read_uncommitted
+consumer.group.id=backup
+producer.compression.type=zstd
+"""
+
+
+@pytest.mark.parametrize("given", [_CONFLUENT, TRANSLATED[0][0]])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"sasl.jaas.config": f'{_LOGIN_MODULE} required username="c" password="hunter3";'},
+        {"consumer.override.ssl.endpoint.identification.algorithm": "https"},
+        {"producer.override.sasl.mechanism": "SCRAM-SHA-256"},
+    ],
+)
+def test_what_clients_have_of_a_workers_file_is_printed(
+    given: Mapping[str, str], changes: Mapping[str, str]
+) -> None:
+    """What was printed began at another offset, without a log-in, and was said to be ready to run."""
+
+    def load_text(config: Mapping[str, str], worker: str | None = None) -> Settings:
+        text = json.dumps({"name": "archive", **config})
+        environment = {"SECRET": "hunter2"}
+        return load(text, kind="json", environment=environment, read_file=no_file, worker_config=worker)
+
+    theirs = load_text({**given, **changes}, _OF_WORKER)
+    found = translated_shape(theirs)
+
+    assert "hunter2" not in json.dumps(found)
+    assert "hunter3" not in json.dumps(found)
+    texts = {name: raw.reveal() for name, raw, _ in theirs.texts}
+    texts |= {name: raw.reveal() for name, raw in theirs.of_worker}
+    printed = load_text({**found["config"], **{name: texts[name] for name in found["hidden"]}})
+    assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
+    if theirs.sink is not None:
+        assert found["config"]["name"] == "backup"
+    else:
+        assert not any("offset" in name or "isolation" in name for name in found["config"])
+    assert any(each.startswith("printed from the worker's file: ") for each in found["warnings"])
 
 
 @pytest.mark.parametrize(

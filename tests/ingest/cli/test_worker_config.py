@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import assignments, read_settings
 from ingest.cli.run import worker_settings
 
 _SOURCE = {"name": "orders", "aws.s3.bucket.name": "uploads", "topic": "orders", "file.name.template": ".*"}
@@ -115,3 +115,21 @@ def test_a_worker_reads_the_same_file(name: str, tmp_path: Path) -> None:
 
     found = worker_settings(tmp_path / name)
     assert (found.group, found.frame.kafka.bootstrap_servers) == ("workers", "broker:9092")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sasl.password:hunter2", "--set sasl.password: expected option=value."),
+        ("sasl.password hunter2", "--set sasl.password: expected option=value."),
+        ("sasl.password:aHVudGVyMg==", "--set sasl.password: expected option=value."),
+        ("topic", "--set topic: expected option=value."),
+        ("=hunter2", "--set: expected option=value."),
+    ],
+)
+def test_what_is_no_assignment_is_told_by_its_name_alone(text: str, said: str) -> None:
+    """The rest may be the secret."""
+    with pytest.raises(InvalidConfiguration) as caught:
+        assignments([text])
+
+    assert str(caught.value) == said

@@ -233,3 +233,40 @@ def test_the_table_names_options_that_there_are() -> None:
     for option in AIVEN.options:
         if option.fate is Fate.KEPT and option.note == f"`{option.name}`":
             assert option.name in CANONICAL
+
+
+@pytest.mark.parametrize(
+    ("changes", "warning"),
+    [
+        ({}, "is in UTC; set timestamp.timezone where"),
+        ({"timestamp.timezone": "Asia/Seoul"}, "is in Asia/Seoul by timestamp.timezone, where"),
+    ],
+)
+@pytest.mark.parametrize("times", ["", "{{timestamp:unit=HH}}/"])
+def test_whose_days_local_dates_are_is_said(changes: Mapping[str, str], warning: str, times: str) -> None:
+    """Names have one zone here, and there the machine's; that zone was said to decide nothing."""
+    settings = _load({"aws.s3.prefix": f"{{{{local_date}}}}/{times}", **changes})
+
+    assert [warning in each for each in settings.warnings if "local_date" in each] == [True]
+    assert not any("nothing depends" in each for each in settings.warnings)
+    assert own_options(settings).get("file.name.timestamp.timezone") == changes.get("timestamp.timezone")
+
+
+@pytest.mark.parametrize(
+    ("interval", "said"),
+    [
+        ("0", "offset.flush.interval.ms (here open.object.max.age.ms) = '0': is 0, and so is every rotate.*"),
+        ("10s", "offset.flush.interval.ms = '10s': expected a whole number of milliseconds"),
+    ],
+)
+def test_a_wrong_interval_of_the_worker_is_named(interval: str, said: str) -> None:
+    """Not an option of ours, which stands in no file."""
+    worker = f"offset.flush.interval.ms={interval}\n"
+    with pytest.raises(SettingsError) as caught:
+        _load({}, worker)
+    (problem,) = caught.value.problems
+    assert str(problem).startswith(said)
+
+    assert _sink({"rotate.age.ms": "7000"}, worker).rotation.age_ms == 7000
+    with pytest.raises(SettingsError, match=r"open\.object\.max\.age\.ms = '0': is 0, and so is every"):
+        _load({"rotate.age.ms": "0"}, "offset.flush.interval.ms=5000")

@@ -131,3 +131,36 @@ def test_a_comma_in_a_repetition_has_a_fix_of_its_own() -> None:
     assert settings.routing.topic == "orders"
     assert settings.key_template().match("topics/a/12.json") is not None
     assert not any("wins over" in warning for warning in settings.warnings)
+
+
+_ALL: Final = {"errors.tolerance": "all"}
+_IGNORED: Final = {"behavior.on.error": "ignore"}
+_LENSES: Final = {
+    "name": "reader",
+    "connector.class": "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector",
+    "connect.s3.kcql": "insert into t select * from bkt:p STOREAS `JSON`",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (_SOURCE, None),
+        ({**_SOURCE, **_ALL}, "errors.tolerance=all is of rows"),
+        ({**_SOURCE, **_ALL, "behavior.on.error": "fail"}, "errors.tolerance=all is of rows"),
+        ({**_SOURCE, **_ALL, **_IGNORED}, "behavior.on.error: what cannot be read is only in the log"),
+        ({**_SOURCE, **_IGNORED}, "behavior.on.error: what cannot be read is only in the log"),
+        ({**_SOURCE, **_IGNORED, "errors.tolerance": "none"}, None),
+        ({**_SOURCE, **_IGNORED, "errors.deadletterqueue.topic.name": "dead"}, None),
+        ({**_SOURCE, **_IGNORED, "parse.error.topic.prefix": "dead"}, None),
+        (_LENSES, None),
+        ({**_LENSES, **_ALL}, "errors.tolerance=all is of rows"),
+        ({**_LENSES, **_ALL, "connect.s3.error.policy": "THROW"}, "errors.tolerance=all is of rows"),
+    ],
+)
+def test_where_bad_rows_go_is_said(given: Mapping[str, str], said: str | None) -> None:
+    """Connect's tolerance is of converters and transforms; here it is of rows, which both sources stop at."""
+    warnings = sink_settings(given).warnings
+
+    found = [each for each in warnings if "is of rows" in each or "only in the log" in each]
+    assert [each[: len(said or "")] for each in found] == ([] if said is None else [said])

@@ -212,6 +212,10 @@ def test_options(changes: Mapping[str, str], own: Mapping[str, str | None]) -> N
             "'flush.number' is not a property of the S3",
         ),
         ({"connect.s3.kcql": f"{_B} PROPERTIES('read.text.mode'=a)"}, "is a property of Lenses' source"),
+        (
+            {"connect.s3.kcql": f"{_B} PROPERTIES('object.key.template'='{{topic}}')"},
+            "set file.name.template next to the statement",
+        ),
         ({"connect.s3.kcql": f"{_B} PROPERTIES('flush.count'=0)"}, "flush.count is a whole number from 1"),
         ({"connect.s3.kcql": f"{_B} PROPERTIES('store.envelope'=yes)"}, "store.envelope is true or false"),
         ({"connect.s3.kcql": f"{_B} STOREAS CSV PROPERTIES('store.envelope'=true)"}, "not for CSV"),
