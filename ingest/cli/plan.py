@@ -1,7 +1,7 @@
 """`headrace plan`: what `run` would do with the bucket as it is; writes nothing."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain, repeat
+from itertools import chain, pairwise, repeat
 from typing import Any, Final
 
 import typer
@@ -341,13 +341,19 @@ def _has_read(settings: Settings, cache: LedgerCache | None) -> bool:
 def _beside_ledger(
     bucket: str, page: KeysPage, cache: LedgerCache | None
 ) -> Iterator[tuple[S3Object, LedgerEntry | None]]:
-    """Each listed object with its entry: one scan of the same stretch of keys, not a look-up for each."""
+    """Each listed object with its entry: one scan of the same stretch of keys, not a look-up for each.
+
+    A directory bucket lists in no order, so that a page of it is no stretch.
+    """
     found: dict[ObjectId, LedgerEntry] = {}
-    if cache is not None:
+    keys = [page.after_key or "", *(s3_object.id.key for s3_object in page.objects)]
+    if cache is not None and all(before < key for before, key in pairwise(keys)):
         wanted = {s3_object.id for s3_object in page.objects}
-        through = page.objects[-1].id.key if page.objects else page.through_key
-        after = page.after_key or ""
-        found = {known.id: known.entry for known in cache.scan(bucket, after, through) if known.id in wanted}
+        known = cache.scan(bucket, keys[0], keys[-1])
+        found = {each.id: each.entry for each in known if each.id in wanted}
+    elif cache is not None:
+        there = ((s3_object.id, cache.get(s3_object.id)) for s3_object in page.objects)
+        found = {object_id: entry for object_id, entry in there if entry is not None}
     for s3_object in page.objects:
         yield s3_object, found.get(s3_object.id)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from headrace.model.objects import S3Object
@@ -36,13 +36,18 @@ class WaitingObjects:
     """Objects that are known to be new, by identity: fresh ones of events, and the backlog of listings.
 
     Fresh ones go first, each kind in the order in which it was found. Every fifth object is of the backlog,
-    so that neither waits for the other without end.
+    so that neither waits for the other without end. The turn continues from batch to batch: one may have
+    room for fewer than five, or none for the object of the backlog, which is first in the next one then.
     """
 
     def __init__(self, *, min_age_ms: int = 0) -> None:
         self._min_age_ms = min_age_ms
         self._fresh: dict[bytes, S3Object] = {}
         self._backlog: dict[bytes, S3Object] = {}
+        self._fresh_in_turn = 0
+        """Fresh objects that went into batches since the last one of the backlog."""
+        self._ends_in_backlog = False
+        """Whether what was taken last ends where the backlog had its turn."""
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -67,7 +72,9 @@ class WaitingObjects:
                 yield found
 
         count = sum(1 for _ in admitted(each(), limits))
-        return dict(list(chosen.items())[:count])
+        left_over = next(islice(chosen, count, None), None)
+        self._ends_in_backlog = left_over is not None and left_over in self._backlog
+        return dict(islice(chosen.items(), count))
 
     def has_any(self, now_ms: int) -> bool:
         """Whether something is old enough to be taken now."""
@@ -83,11 +90,15 @@ class WaitingObjects:
         return is_full or (limits.max_bytes is not None and files > 0 and size >= limits.max_bytes)
 
     def remove(self, identities: Iterable[bytes]) -> None:
-        """They are in a batch that is durable."""
+        """They, in the order in which they were taken, are in a batch that is durable."""
         for identity in identities:
-            found = self._fresh.pop(identity, None) or self._backlog.pop(identity, None)
+            is_fresh = identity in self._fresh
+            found = (self._fresh if is_fresh else self._backlog).pop(identity, None)
             if found is not None:
                 self.bytes -= found.size
+                self._fresh_in_turn = self._fresh_in_turn + 1 if is_fresh else 0
+        if self._ends_in_backlog and self._fresh_in_turn:
+            self._fresh_in_turn = _FRESH_IN_TURN
 
     def next_ready_ms(self) -> int | None:
         """When the first of them is old enough, None where nothing waits."""
@@ -95,14 +106,23 @@ class WaitingObjects:
             return None
         if not self._min_age_ms:
             return 0
-        return min(found.last_modified_ms for _, found in self._in_turn()) + self._min_age_ms
+        waiting = chain(self._fresh.values(), self._backlog.values())
+        return min(found.last_modified_ms for found in waiting) + self._min_age_ms
 
     def _old_enough(self, now_ms: int) -> Iterator[tuple[bytes, S3Object]]:
-        for identity, found in self._in_turn():
+        """Those that may be taken now, in turn; a young object has no turn yet."""
+        fresh, backlog = self._aged(self._fresh, now_ms), self._aged(self._backlog, now_ms)
+        left = max(0, _FRESH_IN_TURN - self._fresh_in_turn)
+        while True:
+            is_over = left == _FRESH_IN_TURN
+            for one in chain(islice(fresh, left), islice(backlog, 1)):
+                is_over = False
+                yield one
+            if is_over:
+                return
+            left = _FRESH_IN_TURN
+
+    def _aged(self, queue: dict[bytes, S3Object], now_ms: int) -> Iterator[tuple[bytes, S3Object]]:
+        for identity, found in queue.items():
             if not self._min_age_ms or found.last_modified_ms + self._min_age_ms <= now_ms:
                 yield identity, found
-
-    def _in_turn(self) -> Iterator[tuple[bytes, S3Object]]:
-        fresh, backlog = iter(self._fresh.items()), iter(self._backlog.items())
-        while some := [*islice(fresh, _FRESH_IN_TURN), *islice(backlog, 1)]:
-            yield from some

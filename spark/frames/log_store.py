@@ -49,7 +49,7 @@ class LogStore(Protocol):
         """The file, None when it is not there."""
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, `folder/` before each."""
+        """The names in a folder, sorted, `folder/` before each."""
 
     def remove(self, names: Iterable[str]) -> None:
         """Have these files gone; those that are gone already are passed over."""
@@ -253,7 +253,8 @@ class S3Store:
             found += [entry["Key"].removeprefix(self._prefix) for entry in page.get("Contents", ())]
             more = following(page, given, what=f"s3://{self._bucket}/{prefix}")
             if more is None:
-                return found
+                # A directory bucket lists in an order of its own.
+                return sorted(found)
             given |= more
 
     def remove(self, names: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from headrace.model.clock import wall_ms
+from headrace.model.clock import Instant, now, wall_ms
 from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.model.text_formatting import printable
@@ -49,6 +49,10 @@ _LOG = structlog.get_logger(__name__)
 _FOR_EVER_MS: Final = 2**62
 _LISTS_AGAIN_BELOW: Final = 0.9
 _STOP_SECONDS: Final = 5.0
+_PATIENCE_MS: Final = 600_000
+"""How long a bucket may not be listed before a query that ends by itself ends without."""
+_FIRST_PAUSE_MS: Final = 60_000
+_LONGEST_PAUSE_MS: Final = 3_600_000
 
 
 class Discovery:
@@ -64,6 +68,7 @@ class Discovery:
         known: KnownObjects,
         object_filter: ObjectFilter,
         listeners: Callable[[Settings, Post, Counters], Listeners] = Listeners,
+        clock: Callable[[], Instant] = now,
     ) -> None:
         settings = given.shared
         self._given = given
@@ -78,6 +83,8 @@ class Discovery:
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._problem: HeadraceError | None = None
+        self._clock = clock
+        self._failing_since_ms = self._failed_for_ms = self._logged_again_ms = 0
         self._most_waiting = settings.discovery.max_pending_objects
         self._is_listing_paused = False
         self._is_closing = False
@@ -163,7 +170,7 @@ class Discovery:
             self._balance()
 
     def wait_for_batch(self, limits: ReadLimits) -> None:
-        """Block until a batch is as full as it can be, or the first full listing has ended."""
+        """Block until a batch is as full as it can be, or the first full listing has ended, or will not."""
 
         def is_enough() -> bool:
             if self._full_listings or self._error is not None or self._is_refused():
@@ -188,7 +195,7 @@ class Discovery:
                 self._error = self._error or error
                 self._changed.notify_all()
 
-    def _take_in(self, event: Event) -> None:  # noqa: C901  # one case an event
+    def _take_in(self, event: Event) -> None:
         match event:
             case Received(messages=messages):
                 for message in messages:
@@ -201,9 +208,7 @@ class Discovery:
                     self._full_listings += 1
                 self._listeners.page_done(self._bucket)
             case ListingFailed(error=error):
-                if self._problem is None:
-                    _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))
-                self._problem = error
+                self._on_listing_failed(error)
             case HeadAnswer(token=token, answer=answer):
                 self._on_head(token, answer)
             case ModeChanged(mode=mode):
@@ -240,6 +245,18 @@ class Discovery:
             self.left_out[route.value] += 1
             return
         self._found(found, is_fresh=False)
+
+    def _on_listing_failed(self, error: HeadraceError) -> None:
+        """Note it, and log it: at once, and then after pauses that double."""
+        now_ms = self._clock().steady_ms
+        if self._problem is None:
+            self._failing_since_ms = self._logged_again_ms = now_ms
+        self._problem = error
+        self._failed_for_ms = now_ms - self._failing_since_ms
+        if now_ms >= self._logged_again_ms:
+            _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))
+            pause_ms = max(self._failed_for_ms, _FIRST_PAUSE_MS)
+            self._logged_again_ms = now_ms + min(pause_ms, _LONGEST_PAUSE_MS)
 
     def _on_message(self, message: Message) -> None:
         parsed = parse_notification(message.body)
@@ -357,7 +374,12 @@ class Discovery:
         return None
 
     def _is_refused(self) -> bool:
-        return self._problem is not None and is_lasting(self._problem)
+        if self._problem is None:
+            return False
+        # Where the query ends with the listing nothing else would show that it waits, nor end it. Counted to
+        # the last failure, as pages without keys, which are not posted, may have come since.
+        has_lasted = self._is_closing and self._failed_for_ms >= _PATIENCE_MS
+        return has_lasted or is_lasting(self._problem)
 
     def _raise_if_broken(self) -> None:
         if self._error is not None:

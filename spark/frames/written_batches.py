@@ -8,10 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
+import structlog
 
 from headrace.model.errors import FrameRefused
 from headrace.model.sink_entries import SealedObject
 from spark.frames.log_store import LogStore
+
+_LOG = structlog.get_logger(__name__)
 
 _WRITES: Final = "writes"
 _OPEN: Final = "open"
@@ -125,6 +128,14 @@ class WrittenBatches:
         if self._store.create(name, encode_batch(batch)):
             self._refuse_earlier(number)
             self._refuse_again(number, before, batch)
+            if number and before is None:
+                _LOG.warning(
+                    "batches_before_unknown",
+                    batch=number,
+                    path=f"{self._store.where}/{self._folder}",
+                    detail="state.path has none of them: a batch that was written with another state.path "
+                    "is there twice now",
+                )
             return batch
         content = self._store.read(name)
         if content is None:

@@ -16,7 +16,7 @@ class HttpBucket:
     """`objects` are the contents by key; keys are plain text, and a listing is one page.
 
     `classes` are those of objects that are archived, which are not given; `heads` the keys of HEADs, and
-    `listings` how often it was listed.
+    `listings` how often it was listed, `is_backwards` for one that is not in the order of keys.
     """
 
     def __init__(self, url: str) -> None:
@@ -25,6 +25,7 @@ class HttpBucket:
         self.classes: dict[str, str] = {}
         self.heads: list[str] = []
         self.listings = 0
+        self.is_backwards = False
 
     @property
     def options(self) -> dict[str, str]:
@@ -37,7 +38,7 @@ class HttpBucket:
             f"<Contents><Key>{key}</Key><ETag>&quot;{_etag(content)}&quot;</ETag><Size>{len(content)}</Size>"
             "<LastModified>2026-01-31T12:00:00.000Z</LastModified>"
             f"<StorageClass>{self.classes.get(key, 'STANDARD')}</StorageClass></Contents>"
-            for key, content in sorted(self.objects.items())
+            for key, content in sorted(self.objects.items(), reverse=self.is_backwards)
             if key.startswith(prefix) and key > after
         )
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>".encode()

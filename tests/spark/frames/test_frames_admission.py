@@ -1,5 +1,7 @@
 """What goes into a batch: never more than the limits, never nothing where something waits."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -86,3 +88,75 @@ def test_fresh_objects_go_first_and_the_backlog_keeps_a_share(fresh: int, listed
 
     taken = [int(found.id.key[1:]) for found in waiting.take(NO_LIMITS, 0).values()]
     assert "".join("f" if number >= listed else "b" for number in taken) == order
+
+
+def _taken(waiting: WaitingObjects, limits: ReadLimits) -> list[str]:
+    """The keys of the next batch, which is durable then; a look before changes nothing of it."""
+    looked = waiting.take(limits, 0)
+    taken = waiting.take(limits, 0)
+    assert list(taken) == list(looked)
+    waiting.remove(taken)
+    return [found.id.key for found in taken.values()]
+
+
+@given(
+    st.lists(st.integers(0, 120), min_size=1, max_size=8),
+    st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), min_size=1, max_size=6),
+    _LIMITS,
+    st.integers(0, 3),
+)
+def test_neither_kind_waits_for_the_other_without_end(
+    backlog: list[int], uploads: list[list[int]], limits: ReadLimits, young: int
+) -> None:
+    """With uploads for each batch one of five has an object of the backlog, and one of two a fresh one."""
+    waiting = WaitingObjects(min_age_ms=1)
+    for number, size in enumerate([1] * young + backlog):
+        found = object_of(number, size, 0 if number < young else -1)
+        waiting.add(identity(found.id), found)
+    numbers = itertools.count(young + len(backlog))
+    had_fresh, left = True, len(backlog)
+    for batch in itertools.count(1):
+        for size in uploads[batch % len(uploads)]:
+            fresh = object_of(next(numbers), size, -1)
+            waiting.add(identity(fresh.id), fresh, is_fresh=True)
+        taken = [int(key[1:]) for key in _taken(waiting, limits)]
+        of_backlog = sum(young <= number < young + len(backlog) for number in taken)
+        left -= of_backlog
+        assert had_fresh or len(taken) > of_backlog
+        had_fresh = len(taken) > of_backlog
+        assert batch <= 5 * (len(backlog) - left) + 4
+        if not left:
+            break
+
+
+@pytest.mark.parametrize(
+    ("limits", "batches"),
+    [
+        (ReadLimits(max_bytes=100), ["f", "b", "ff", "b", "ff", "b"]),
+        (ReadLimits(max_files=1), ["f", "b", "f", "f", "f", "f", "b"]),
+        (ReadLimits(max_files=2), ["fb", "fb", "fb", "f"]),
+    ],
+)
+def test_a_turn_continues_in_the_next_batch(limits: ReadLimits, batches: list[str]) -> None:
+    """One upload comes for each batch: what the listing found has its turn, whether it fits in or not."""
+    waiting = WaitingObjects()
+    for number in range(3):
+        found = object_of(number, 100)
+        waiting.add(identity(found.id), found)
+    made = []
+    for number in range(3, 3 + len(batches)):
+        fresh = object_of(number, 1)
+        waiting.add(identity(fresh.id), fresh, is_fresh=True)
+        made.append("".join("b" if int(key[1:]) < 3 else "f" for key in _taken(waiting, limits)))
+
+    assert made == batches
+
+
+def test_an_upload_does_not_wait_for_a_listing_of_large_objects() -> None:
+    """The backlog alone fills batches: an upload that comes between two of them is in the next one."""
+    waiting = waiting_of([100] * 3)
+    limits = ReadLimits(max_bytes=100)
+
+    assert _taken(waiting, limits) == ["k0"]
+    waiting.add(b"fresh", object_of(9, 1), is_fresh=True)
+    assert [_taken(waiting, limits) for _ in range(3)] == [["k9"], ["k1"], ["k2"]]

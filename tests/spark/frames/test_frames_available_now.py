@@ -6,13 +6,23 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import Mock
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import structlog
 
+from headrace.model.errors import SourceUnavailable
+from ingest.source.catalogue import Baseline
+from ingest.source.object_selection import object_filter_of
+from listeners.discovery_events import ListingFailed
+from spark.frames.admission import NO_LIMITS
+from spark.frames.frame_options import reading_settings
 from spark.frames.inference import RECORDS
+from spark.frames.log_entries import KnownObjects
+from spark.frames.new_objects import Discovery
 from spark.frames.source import HeadraceSource, HeadraceStreamReader
+from tests.support.instants import at
 
 _PAGE = 2
 _SECONDS = 60.0
@@ -171,3 +181,65 @@ def test_a_read_says_what_it_leaves_out(
 
     assert [line["keys"] for line in lines if line["event"] == "object_archived"] == warned
     assert sum(len(each.splits) for each in parts) == (0 if warned else 3)
+
+
+class Failing:
+    """A discovery whose listings fail, by a clock that stands still."""
+
+    def __init__(self, folder: Path) -> None:
+        self.now = at(0)
+        settings = reading_settings({"path": "s3://bucket/in/", "rows": "columns", "state.path": str(folder)})
+        self.discovery = Discovery(
+            settings,
+            known=KnownObjects(),
+            object_filter=object_filter_of(settings.shared, Baseline()),
+            listeners=self._made,
+            clock=lambda: self.now,
+        )
+
+    def _made(self, _settings: Any, post: Any, _counters: Any) -> Any:
+        self.post = post
+        return Mock()
+
+    def fail(self, seconds: int) -> None:
+        """Another attempt has failed, at this time."""
+        self.now = at(seconds * 1000)
+        self.post(ListingFailed(bucket="bucket", listing_id=1, error=SourceUnavailable("no answer")))
+
+
+def test_a_query_that_ends_by_itself_ends_where_it_cannot_list(tmp_path: Path) -> None:
+    """After ten minutes, with what is wrong, and not before; it waited for ever."""
+    failing = Failing(tmp_path)
+    failing.discovery.only_what_is_there(at_once=True)
+    failing.fail(5)
+    failing.fail(604)
+    failing.now = at(7_200_000)
+    assert failing.discovery.take(NO_LIMITS) == {}
+    errors: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            failing.discovery.wait_for_batch(NO_LIMITS)
+        except SourceUnavailable as error:
+            errors.append(error)
+
+    query = threading.Thread(target=wait, daemon=True)
+    query.start()
+    failing.fail(605)
+    query.join(_SECONDS)
+
+    assert [str(error) for error in errors] == ["no answer"]
+
+
+def test_a_query_that_does_not_end_waits_for_its_listing_and_the_log_says_so_again(tmp_path: Path) -> None:
+    """A minute after the first failure, then after twice the time; its progress shows it all the while."""
+    failing = Failing(tmp_path)
+    said = []
+    for now in range(0, 2000, 10):
+        with structlog.testing.capture_logs() as lines:
+            failing.fail(now)
+        said += [now for line in lines if line["event"] == "listing_failed"]
+
+    assert failing.discovery.take(NO_LIMITS) == {}
+    assert failing.discovery.problem == "no answer"
+    assert said == [0, 60, 120, 240, 480, 960, 1920]

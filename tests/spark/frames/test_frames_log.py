@@ -38,6 +38,7 @@ from spark.frames.log_entries import (
     snapshot_tables,
 )
 from spark.frames.log_store import DirectoryStore, LogStore, log_store
+from tests.support.http_bucket import http_bucket
 from tests.support.proxy import Answer, Fault, Proxy, Without
 
 if TYPE_CHECKING:
@@ -410,6 +411,18 @@ def test_a_log_on_s3(s3: "S3Client", bucket: str, s3_endpoint: str, monkeypatch:
     assert keys == {
         f"state/log/{name}" for name in ("log.json", "committed.json", Span(1, 3).name, entry_name(4))
     }
+
+
+def test_names_are_sorted_in_a_bucket_whose_listings_are_not() -> None:
+    """Directory buckets have no order of keys, and of the files of a writing query the last one counts."""
+    with http_bucket() as bucket:
+        bucket.is_backwards = True
+        given = {"path": "s3://bucket/in/", **bucket.options}
+        store = log_store("s3://bucket/state", reading_settings(given).shared.s3)
+        names = [f"writes/q/{number:012d}.json" for number in range(3)]
+        bucket.objects = dict.fromkeys([f"state/{name}" for name in names], b"1")
+
+        assert store.names("writes/q") == names
 
 
 @pytest.mark.parts

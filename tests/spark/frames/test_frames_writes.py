@@ -131,6 +131,17 @@ class TestWhatABatchHas:
         with pytest.raises(FrameRefused, match=r"t-0: offsets 5 to 8, and before 5 to 9\)"):
             batches.name(3, WrittenBatch((), (RowsOf("t", 0, 5, 8, 4), rows[1])))
 
+    def test_a_state_path_that_has_nothing_of_the_batches_before(self, tmp_path: Path) -> None:
+        """A batch that was written with another one would be written again: the log says so, once."""
+        warned = []
+        for query, number in (("q", 3), ("q", 3), ("q", 4), ("other", 0), ("other", 1)):
+            batches = WrittenBatches(DirectoryStore(tmp_path), query)
+            with structlog.testing.capture_logs() as lines:
+                batches.name(number, batch(sealed("one", number, number)))
+            warned += [(query, line["batch"]) for line in lines if line["event"] == "batches_before_unknown"]
+
+        assert warned == [("q", 3)]
+
     @pytest.mark.parametrize(("first", "last"), [(5, 10), (4, 9), (20, 30), (5, 8)])
     def test_other_rows_are_not_dropped_for_it(self, tmp_path: Path, first: int, last: int) -> None:
         """A checkpoint that was put back plans batches of other rows under the same numbers."""

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -110,15 +111,15 @@ def test_of_several_buckets_each_is_counted_and_named() -> None:
 
 
 class _Bucket:
-    """One that lists a single key; that of its own no template takes."""
+    """One that lists these keys; that of its own no template takes."""
 
-    def __init__(self, key: str = "in/stray", size: int = 1) -> None:
-        self._listed = {"Key": key, "Size": size, "ETag": '"e"'}
+    def __init__(self, keys: Sequence[str] = ("in/stray",), size: int = 1) -> None:
+        self._listed = [{"Key": key, "Size": size, "ETag": '"e"'} for key in keys]
 
     def list_objects_v2(self, **_: object) -> dict[str, Any]:
         """All of it."""
-        there = {**self._listed, "LastModified": datetime(2026, 1, 1, tzinfo=UTC)}
-        return {"Contents": [there], "IsTruncated": False}
+        there = [{**each, "LastModified": datetime(2026, 1, 1, tzinfo=UTC)} for each in self._listed]
+        return {"Contents": there, "IsTruncated": False}
 
     def get_object_tagging(self, **_: object) -> dict[str, Any]:
         """It has none."""
@@ -152,6 +153,24 @@ def test_what_was_read_and_is_gone_was_read(known: tuple[str, str] | None, is_re
     assert (problem is None) == is_read
 
 
+@pytest.mark.parametrize("order", ["abcd", "dcba", "cadb"])
+def test_what_is_done_is_done_in_whatever_order_it_is_listed(order: str) -> None:
+    """A directory bucket lists in no order: entries of keys below the last one were not found."""
+    settings = configured({"aws.s3.bucket.name": "uploads", "aws.s3.prefix": "in/"})
+    bucket = _Bucket([f"in/{name}" for name in order])
+    rows = [
+        (encode_key(ObjectId("uploads", f"in/{name}", "e")), encode_entry(_entry(State.DONE)))
+        for name in "abc"
+    ]
+    identity = LedgerIdentity(cluster_id="c", topic="t", topic_id="i")
+    with LedgerCache(CacheDirectory(path=None, is_shared=False), identity) as cache:
+        cache.apply(collect_rows(rows), 1)
+        forecast, _ = forecasts_of(settings, AwsClients(s3=bucket, sqs=None), cache)
+
+    total = forecast.total()
+    assert (total.done.objects, total.pending.objects) == (3, 1)
+
+
 @pytest.mark.parametrize(
     ("restored", "partition", "shown"),
     [("original", 7, "7"), ("modulo", None, "modulo"), ("partitioner", None, "by key")],
@@ -167,7 +186,7 @@ def test_an_archives_partition_is_named_where_it_decides(
         "restore.partition": restored,
     }
     settings = configured({**options, "input.layout": "confluent"})
-    bucket = _Bucket("topics/orders/partition=7/orders+7+0000000042.json", size=0)
+    bucket = _Bucket(["topics/orders/partition=7/orders+7+0000000042.json"], size=0)
 
     forecast, archive = forecasts_of(settings, AwsClients(s3=bucket, sqs=None), None)
     text = list(lines_of(settings, forecast, archive, has_ledger=False))
