@@ -13,6 +13,7 @@ from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import Conversion
 from headrace.formats.encoding import schema_of
 from headrace.formats.transforms.avro_shapes import avro_text, record_shape
+from headrace.model.columns import Column
 from headrace.options.sink_settings import SinkSettings
 from tests.headrace.formats.encoding.registry import framed, registry
 from tests.headrace.formats.transforms.transformed import (
@@ -318,3 +319,37 @@ def test_a_change_that_leaves_the_schema_closes_no_object(
     assert {run.value.schema.version for run in found.runs if run.value.schema is not None} == {1}
     other = changed or given
     assert _written(sink, found, form) == [given, other, None, other, given]
+
+
+_BRANCHES: Final = {"name": "x", "type": ["int", "string"]}
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"), [("jsonl", _ROW), ("avro", {**_ROW, "fields": [_ROW["fields"][0], _BRANCHES]})]
+)
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"type": KAFKA + "InsertHeader", "header": "z", "value.literal": "1"},
+        {"type": KAFKA + "DropHeaders", "headers": "h"},
+    ],
+)
+def test_a_change_of_headers_leaves_one_run(step: dict[str, str], form: str, schema: Any) -> None:
+    """Of values that have no columns too: their JSON, and data that are only copied."""
+    rows: list[Any] = [*({"id": number, "x": "q"} for number in range(4)), None]
+    (every,) = _converted(schema, rows, step, form)[1].runs
+
+    _, found = _converted(schema, rows, {**step, "predicate": "has"}, form, headers=[1, 3])
+
+    (run,) = found.runs
+    assert (run.value.has_array, run.value.is_only_data) == (False, form == "avro")
+    assert plain(run.value) == plain(every.value)
+    assert _octets(run.value.data()) == _octets(every.value.data())
+    names = [[name for name, _ in each] for each in run.records.headers or [()] * len(rows)]
+    changed = ["h", "z"] if "header" in step else []
+    assert names == [[], changed, [], changed, []]
+
+
+def _octets(data: Column | None) -> list[bytes | None]:
+    assert data is not None
+    return list(data.each(0, len(data)))
