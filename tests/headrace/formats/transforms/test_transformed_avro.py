@@ -27,6 +27,7 @@ from tests.headrace.formats.transforms.transformed import (
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, written
 
+_LENSES: Final = "io.lenses.connect.smt.header.TimestampConverter"
 _UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
 
 
@@ -348,6 +349,27 @@ def test_a_change_of_headers_leaves_one_run(step: dict[str, str], form: str, sch
     names = [[name for name, _ in each] for each in run.records.headers or [()] * len(rows)]
     changed = ["h", "z"] if "header" in step else []
     assert names == [[], changed, [], changed, []]
+
+
+@pytest.mark.parametrize("kind", ["long", "boolean"])
+@pytest.mark.parametrize(("field", "headers"), [("_value.x", []), ("_value.x.y", []), ("_value", ["t"])])
+def test_a_tombstone_is_refused_for_no_field(kind: str, field: str, headers: list[str]) -> None:
+    """Whether it is fetched alone, without a schema, or with others whose field is no time, or is none."""
+    step = {"type": _LENSES, "header.name": "t", "field": field, "target.type": "unix"}
+    schema = {**_ROW, "fields": [_ROW["fields"][0], {"name": "x", "type": kind}]}
+    value = {"id": 1, "x": True}
+    together = _converted(schema, [value, None, value], step)[1]
+    alone = _converted(schema, [None], step)[1]
+
+    assert {fault.offset for fault in together.faults} <= {10, 12}
+    assert alone.faults == ()
+    for found, offset in ((together, 11), (alone, 10)):
+        rows = [
+            each
+            for run in found.runs
+            for each in zip(run.records.offsets, run.records.headers or [()] * len(run), strict=True)
+        ]
+        assert [[name for name, _ in each] for at, each in rows if at == offset] == [headers]
 
 
 def _octets(data: Column | None) -> list[bytes | None]:
