@@ -16,10 +16,13 @@ import pytest
 from headrace.conversion.encoders import new_encoder
 from headrace.conversion.sink_records import sink_records
 from headrace.formats.encoding import schema_of
+from headrace.formats.records.registry import frame
 from headrace.model.columns import Headers, KafkaRecords
 from headrace.options.given import SettingsError
+from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import OutputFormat, SinkSettings
 from headrace.vendors.load import load
+from tests.headrace.formats.encoding.registry import datum, registry
 from tests.headrace.formats.transforms.transformed import JSON, KAFKA, LENSES, NOW_MS, chain, kafka_records
 
 _STORAGE: Final = "org.apache.kafka.connect.storage."
@@ -222,17 +225,14 @@ def _step(draw: Random) -> dict[str, str]:
     return step
 
 
-def _settings(draw: Random, *, described: bool) -> SinkSettings | None:
+def _settings(
+    draw: Random, layouts: Sequence[dict[str, str]], converters: Mapping[str, str]
+) -> SinkSettings | None:
     """A sink's; None where what was drawn does not fit together."""
-    enable = str(described).lower()
-    layouts = _LAYOUTS if described else _LAYOUTS[:_OF_ROWS]
     options = {
         **draw.choice(layouts),
         "behavior.on.null.values": draw.choice(["write", "ignore", "fail"]),
-        "value.converter": JSON,
-        "value.converter.schemas.enable": enable,
-        "key.converter": JSON,
-        "key.converter.schemas.enable": enable,
+        **converters,
         **chain(*(_step(draw) for _ in range(draw.choice([1, 1, 2, 3]))), predicates=_PREDICATES),
     }
     if "connector.class" in options:
@@ -243,24 +243,60 @@ def _settings(draw: Random, *, described: bool) -> SinkSettings | None:
         return None
 
 
-def _records(draw: Random, *, described: bool) -> KafkaRecords:
-    schemas = [_schema(draw) for _ in range(draw.choice([1, 1, 2]))]
+def _records(
+    draw: Random, value: Callable[[], bytes | None], key: Callable[[], bytes | None]
+) -> KafkaRecords:
     some_headers: tuple[Headers, ...] = ((), (("h", b"1"),), (("h", None), ("g", b"{}")))
-
-    def text() -> bytes | None:
-        return _described(draw, schemas) if described else _loose(draw)
-
+    times = (-1, 0, 1_577_836_800_000, 1_580_836_800_000)
     return kafka_records(
         [
-            (
-                text(),
-                text() if draw.randrange(5) else None,
-                draw.choice(some_headers),
-                draw.choice([-1, 0, 1_577_836_800_000, 1_580_836_800_000]),
-            )
+            (value(), key() if draw.randrange(5) else None, draw.choice(some_headers), draw.choice(times))
             for _ in range(6)
         ]
     )
+
+
+_AVRO: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
+    "int": ("int", (0, 1, -5)),
+    "long": ("long", (0, 1_577_836_800_000)),
+    "float": ("float", (0.0, 1.5)),
+    "double": ("double", (0.0, -0.0, float("nan"), float("inf"), float("-inf"))),
+    "boolean": ("boolean", (True, False)),
+    "string": ("string", ("", "x", "12", "2020-01-02")),
+    "bytes": ("bytes", (b"", b"\x01\xff")),
+    "date": ({"type": "int", "logicalType": "date"}, (0, -3, -3650, 18_000)),
+    "moment": ({"type": "long", "logicalType": "timestamp-millis"}, (0, -86_400_000, -172_800_000)),
+    "micros": ({"type": "long", "logicalType": "timestamp-micros"}, (0, 1, -86_400_000_001)),
+    "time": ({"type": "int", "logicalType": "time-millis"}, (0, 1)),
+    "array": ({"type": "array", "items": ["null", "int"]}, ([], [1, None])),
+    "map": ({"type": "map", "values": "long"}, ({}, {"k": 1})),
+    # Such have no columns.
+    "union": (["int", "string"], (1, "x")),
+}
+
+
+def _avro_schema(draw: Random) -> tuple[dict[str, Any], _Values]:
+    fields: list[dict[str, Any]] = []
+    values: _Values = {}
+    for name in ["a", *draw.sample("bcd", draw.randrange(4))]:
+        shape, values[name] = _AVRO[draw.choice([*_AVRO])]
+        if draw.randrange(2):
+            shape = ["null", *(shape if isinstance(shape, list) else [shape])]
+            values[name] += (None,)
+        fields.append({"name": name, "type": shape})
+    return {"type": "record", "name": "R", "fields": fields}, values
+
+
+def _avro_value(
+    draw: Random, served: RegistrySettings, schemas: Sequence[tuple[dict[str, Any], _Values]]
+) -> bytes | None:
+    if draw.randrange(8) == 0:
+        return draw.choice([None, None, b"", b"\x00", b"\x00\x00\x00\xff\xff\x02"])
+    schema, values = draw.choice(schemas)
+    # Numbers of days and of ms are data as they are.
+    plain = json.loads(json.dumps(schema), object_hook=lambda each: {**each, "logicalType": None})
+    found = {name: draw.choice(each) for name, each in values.items()}
+    return frame(served, "orders-value", json.dumps(schema)) + datum(plain, found)
 
 
 # -- what becomes of it --------------------------------------------------------------------------------------
@@ -295,19 +331,15 @@ def _rows(form: OutputFormat, content: bytes) -> Iterator[Any]:
         yield repr({name: value for name, value in shown.items() if value is not None})
 
 
-@pytest.mark.parametrize("described", [True, False])
-@pytest.mark.parametrize(
-    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 100))]
-)
-def test_records_become_together_what_each_becomes_alone(seed: int, described: bool) -> None:
-    """With the same faults, of the same words."""
-    draw, tried, rows = Random(f"chains:{seed}:{described}"), 0, 0
+def _compare(sink_of: Callable[[], SinkSettings | None], records_of: Callable[[], KafkaRecords]) -> None:
+    """Together each record becomes what it becomes alone, with the same faults, of the same words."""
+    tried, rows = 0, 0
     while tried < _CASES:
-        sink = _settings(draw, described=described)
+        sink = sink_of()
         if sink is None:
             continue
         tried += 1
-        records = _records(draw, described=described)
+        records = records_of()
         together, ignored = _outcome(sink, records)
         alone: dict[int, Any] = {}
         ignored_alone = 0
@@ -318,3 +350,42 @@ def test_records_become_together_what_each_becomes_alone(seed: int, described: b
         assert (together, ignored) == (alone, ignored_alone), sink.transforms
         rows += sum(len(each) == 2 for each in together.values())
     assert rows > tried
+
+
+_SEEDS: Final = [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 100))]
+
+
+@pytest.mark.parametrize("described", [True, False])
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_json_becomes_together_what_it_becomes_alone(seed: int, described: bool) -> None:
+    """With schemas next to it, and without."""
+    draw = Random(f"chains:{seed}:{described}")
+    converters = {
+        f"{which}.converter{option}": each
+        for which in ("key", "value")
+        for option, each in (("", JSON), (".schemas.enable", str(described).lower()))
+    }
+
+    def records() -> KafkaRecords:
+        schemas = [_schema(draw) for _ in range(draw.choice([1, 1, 2]))]
+        text = (lambda: _described(draw, schemas)) if described else (lambda: _loose(draw))
+        return _records(draw, text, text)
+
+    _compare(lambda: _settings(draw, _LAYOUTS if described else _LAYOUTS[:_OF_ROWS], converters), records)
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+def test_avro_becomes_together_what_it_becomes_alone(seed: int) -> None:
+    """Of a registry: a tombstone that is fetched alone has no schema."""
+    draw, served = Random(f"chains:{seed}:avro"), registry()
+    converters = {
+        "key.converter": f"{_STORAGE}StringConverter",
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": served.urls[0],
+    }
+
+    def records() -> KafkaRecords:
+        schemas = [_avro_schema(draw) for _ in range(draw.choice([1, 1, 2]))]
+        return _records(draw, lambda: _avro_value(draw, served, schemas), lambda: draw.choice([b"", b"k"]))
+
+    _compare(lambda: _settings(draw, _LAYOUTS, converters), records)
