@@ -21,6 +21,7 @@ from headrace.model.columns import Headers, KafkaRecords
 from headrace.options.given import SettingsError
 from headrace.options.schema_settings import RegistrySettings
 from headrace.options.sink_settings import OutputFormat, SinkSettings
+from headrace.options.transforms.chain import HoistField
 from headrace.vendors.load import load
 from tests.headrace.formats.encoding.registry import datum, registry
 from tests.headrace.formats.transforms.transformed import JSON, KAFKA, LENSES, NOW_MS, chain, kafka_records
@@ -388,4 +389,10 @@ def test_avro_becomes_together_what_it_becomes_alone(seed: int) -> None:
         schemas = [_avro_schema(draw) for _ in range(draw.choice([1, 1, 2]))]
         return _records(draw, lambda: _avro_value(draw, served, schemas), lambda: draw.choice([b"", b"k"]))
 
-    _compare(lambda: _settings(draw, _LAYOUTS, converters), records)
+    def settings() -> SinkSettings | None:
+        sink = _settings(draw, _LAYOUTS, converters)
+        steps = () if sink is None else sink.transforms.steps
+        # Among values whose schema takes no null, a tombstone is a bad record in the field that it becomes.
+        return None if any(isinstance(step.transform, HoistField) for step in steps) else sink
+
+    _compare(settings, records)
