@@ -319,7 +319,8 @@ class MadeHeader(bytes):
     """The value of a header that a transform made: the bytes that Connect writes of it, and itself.
 
     The sink's header converter has not read it and never does. It equals no bytes of Kafka's, of which the
-    converter may make another value.
+    converter may make another value, and only what is written alike in every format: the bytes alone are the
+    same for all dates before 1970-01-02, and for numbers that are not finite.
     """
 
     found: ConnectValue
@@ -334,27 +335,32 @@ class MadeHeader(bytes):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MadeHeader):
             return False
-        return bytes.__eq__(self, other) and self.found.schema == other.found.schema
+        return self is other or (self._exact == other._exact and self.found.schema == other.found.schema)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash((bytes.__hash__(self), MadeHeader))
+        return hash(self._exact)
+
+    @property
+    def _exact(self) -> tuple[bytes, str]:
+        # As Python shows it: 1, 1.0 and True are equal, as are 0.0 and -0.0, and decimals of any scale.
+        return bytes(self), repr(self.found.value)
 
 
 @lru_cache(maxsize=16)
 def header_reader(kind: ConverterKind) -> HeaderReader:
     """What makes a value of a header: its own of one that was made, else what the converter reads.
 
-    Equal values, which are frequent, are read once.
+    Equal values of Kafka, which are frequent, are read once.
     """
-    of_kafka = _READERS.get(kind) or _number_reader(kind)
+    of_kafka = lru_cache(maxsize=4096)(_READERS.get(kind) or _number_reader(kind))
 
     def read(value: bytes | None) -> ConnectValue:
         return value.found if isinstance(value, MadeHeader) else of_kafka(value)
 
-    return lru_cache(maxsize=4096)(read)
+    return read
 
 
 def _simple(value: bytes | None) -> ConnectValue:

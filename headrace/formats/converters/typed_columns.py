@@ -68,7 +68,8 @@ class TypedColumn(ConvertedColumn):
         self._whole = array
         self._rows = rows
         self._given = texts
-        self._shown = shown
+        self.shown = shown
+        """What makes texts of the data, where they are not made yet."""
         self._data = data
         self.shows_texts = shows_texts
         """Whether members are those of the texts."""
@@ -83,7 +84,7 @@ class TypedColumn(ConvertedColumn):
     @property
     def _single(self) -> Column | None:
         """What has a length for each value without any being read; None: an array has the values."""
-        return self._data if self._shown is not None else self._given
+        return self._data if self.shown is not None else self._given
 
     def take(self, rows: Rows) -> "TypedColumn":
         """The values of these row numbers."""
@@ -99,7 +100,7 @@ class TypedColumn(ConvertedColumn):
             array=array,
             rows=taken,
             texts=_part(self._given, rows),
-            shown=self._shown,
+            shown=self.shown,
             data=_part(self._data, rows),
             shows_texts=self.shows_texts,
             style=self.style,
@@ -112,7 +113,7 @@ class TypedColumn(ConvertedColumn):
             self.schema,
             array=None if array is None else pa.concat_arrays([array, array.slice(0, 0)]),
             texts=None if self._given is None else owned(self._given),
-            shown=self._shown,
+            shown=self.shown,
             data=None if self._data is None else owned(self._data),
             shows_texts=self.shows_texts,
             style=self.style,
@@ -121,7 +122,7 @@ class TypedColumn(ConvertedColumn):
     @property
     def is_only_data(self) -> bool:
         """Whether there are no columns, and texts only where they are asked for."""
-        return self._shown is not None
+        return self.shown is not None
 
     @property
     def has_array(self) -> bool:
@@ -153,8 +154,8 @@ class TypedColumn(ConvertedColumn):
     def _texts(self) -> Column:
         if self._given is not None:
             return self._given
-        if self._shown is not None and self._data is not None:
-            return self._shown(self._data)
+        if self.shown is not None and self._data is not None:
+            return self.shown(self._data)
         column = column_of_arrow(json_values(self._array, self.style))
         column.lengths[self.nulls()] = NULL_LENGTH
         return column

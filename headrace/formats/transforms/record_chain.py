@@ -90,11 +90,13 @@ def in_order(runs: Sequence[ConvertedRecords]) -> list[ConvertedRecords]:
 def _kind(column: ConvertedColumn, *, tells_versions: bool) -> Hashable:
     if isinstance(column, PlainColumn):
         return column.form
-    if isinstance(column, TypedColumn) and column.has_array and column.schema.arrow is not None:
+    if isinstance(column, TypedColumn) and (column.schema.arrow is not None or not column.has_array):
         schema = column.schema
         # Connect's schema tells apart what Arrow and Avro may not: an inner name, or what may be null.
         version = schema.version if tells_versions else None
-        return str(schema.arrow), schema.avro, version, schema.connect, column.shows_texts
+        kind = str(schema.arrow), schema.avro, version, schema.connect, column.shows_texts
+        # Without an array all values are texts, or all are data that one function shows.
+        return kind if column.has_array else (*kind, column.shown, column.data() is None, column.style)
     # Nothing to put together by: it stays by itself.
     return id(column)
 
@@ -129,11 +131,12 @@ def _records(runs: list[KafkaRecords]) -> KafkaRecords:
 def _columns(runs: list[ConvertedColumn]) -> ConvertedColumn:
     first = runs[0]
     if isinstance(first, TypedColumn):
-        array: Any = pa.concat_arrays([run.arrow() for run in runs])
+        array: Any = pa.concat_arrays([run.arrow() for run in runs]) if first.has_array else None
         return TypedColumn(
             first.schema,
             array=array,
             texts=_whole([run.given_texts for run in runs if isinstance(run, TypedColumn)]),
+            shown=first.shown,
             data=_whole([run.data() for run in runs]),
             shows_texts=first.shows_texts,
             style=first.style,

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import date, tzinfo
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.formats.connect import Type, plain
@@ -139,24 +141,37 @@ def _loose(value: Any) -> Time:
 def _typed_times(
     step: FieldTime, records: ConvertedRecords, column: TypedColumn, refused: RefusedRows
 ) -> list[Time]:
-    """The field's values; a struct on the way that is null leaves the record without the header."""
-    is_absent = [False] * len(records)
+    """The field's values; a struct on the way that is null leaves the record without the header.
+
+    A null has no field to be refused for: fetched alone, a tombstone has no schema, and else its neighbours'.
+    """
+    nulls = column.nulls()
+    is_absent = nulls if step.path else np.zeros(len(records), np.bool_)
     for name in step.path:
         array = column.arrow()
         if not pa.types.is_struct(array.type):
-            refused.add_all(records, f"there is no field {'.'.join(step.path)}")
-            return [None] * len(records)
+            _refuse(records, ~is_absent, refused, f"there is no field {'.'.join(step.path)}")
+            return [_ABSENT] * len(records)
         objects = StructObjects.of(column, fills_defaults=True)
-        is_absent = [one or other for one, other in zip(is_absent, objects.nulls.to_pylist(), strict=True)]
+        is_absent = is_absent | np.asarray(objects.nulls)
         field = objects.get(name)
         if field is None:
             return [_ABSENT] * len(records)
         column = objects.member(field)
     read = time_reader(column.arrow().type)
     if read is None:
-        refused.add_all(records, "the field is of a type that is no time")
-        return [None] * len(records)
-    return [_ABSENT if absent else time for absent, time in zip(is_absent, read(column.arrow()), strict=True)]
+        _refuse(
+            records, ~(is_absent if step.path else nulls), refused, "the field is of a type that is no time"
+        )
+    times = [None] * len(records) if read is None else read(column.arrow())
+    return [_ABSENT if absent else time for absent, time in zip(is_absent.tolist(), times, strict=True)]
+
+
+def _refuse(
+    records: ConvertedRecords, rows: npt.NDArray[np.bool_], refused: RefusedRows, message: str
+) -> None:
+    for offset in records.records.offsets[rows].tolist():
+        refused.add(offset, message)
 
 
 def time_reader(kind: Any) -> Callable[[Any], list[Time]] | None:

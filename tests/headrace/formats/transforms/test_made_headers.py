@@ -1,13 +1,17 @@
 """Headers that transforms make: they keep value and type, whatever `header.converter` says."""
 
+import io
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
+import fastavro
 import pytest
 
 from headrace.conversion.encoders import new_encoder
 from headrace.conversion.sink_records import sink_records
+from headrace.formats.connect.values import ConnectValue
 from headrace.formats.converted_records import MadeHeader, header_reader
 from headrace.formats.encoding import schema_of
 from headrace.model.columns import Headers
@@ -40,8 +44,6 @@ _LENSES: Final = {
     "connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
     "connect.s3.aws.region": "eu-west-1",
     "connect.s3.aws.auth.mode": "Default",
-    "connect.s3.kcql": "INSERT INTO bucket:p SELECT * FROM orders STOREAS `{}` "
-    "PROPERTIES('store.envelope'=true)",
 }
 _CLASSES: Final = (
     None,
@@ -52,11 +54,11 @@ _CLASSES: Final = (
 )
 
 
-def _encoded(options: Mapping[str, str], value: Any, headers: Headers = ()) -> list[bytes]:
-    """The bytes of the object of each schema that a record comes into; no fault was found."""
+def _encoded(options: Mapping[str, str], *values: Any, headers: Headers = ()) -> list[bytes]:
+    """The bytes of the object of each schema that records come into; no fault was found."""
     settings = load(json.dumps(options), kind="json", environment={"HOME": "/x"}, read_file=str).sink
     assert settings is not None
-    records = kafka_records([(json.dumps(value).encode(), b"k", headers, NOW_MS)])
+    records = kafka_records([(json.dumps(value).encode(), b"k", headers, NOW_MS) for value in values])
     conversion = sink_records(settings, lambda: NOW_MS).convert(records)
     assert conversion.faults == ()
     found = []
@@ -67,9 +69,14 @@ def _encoded(options: Mapping[str, str], value: Any, headers: Headers = ()) -> l
     return found
 
 
+def _lenses(output: str) -> dict[str, str]:
+    statement = "INSERT INTO bucket:p SELECT * FROM orders STOREAS `{}` PROPERTIES('store.envelope'=true)"
+    return {**_LENSES, "connect.s3.kcql": statement.format(output)}
+
+
 def _aiven(step: Mapping[str, str], value: Any, converter: str | None, headers: Headers = ()) -> list[Any]:
     options = _AIVEN if converter is None else {**_AIVEN, "header.converter": converter}
-    (row,) = _encoded({**options, **chain(step)}, value, headers)
+    (row,) = _encoded({**options, **chain(step)}, value, headers=headers)
     return [each["value"] for each in json.loads(row)["headers"]]
 
 
@@ -132,8 +139,7 @@ def test_headers_of_kafka_are_read_by_the_converter() -> None:
 def test_times_of_lenses_have_the_type_that_is_asked_for(target: dict[str, str], value: Any) -> None:
     """A year is a text there, and is none of Connect's numbers."""
     step = {"type": f"{LENSES}TimestampConverter", "header.name": "h", "field": "_timestamp", **target}
-    options = {**_LENSES, "connect.s3.kcql": _LENSES["connect.s3.kcql"].format("JSON")}
-    (row,) = _encoded({**options, **chain(step)}, {})
+    (row,) = _encoded({**_lenses("JSON"), **chain(step)}, {})
     assert json.loads(row)["headers"] == {"h": value}
 
 
@@ -145,7 +151,7 @@ def test_the_wall_clock_is_a_text() -> None:
 
 def test_texts_are_of_one_schema() -> None:
     """In a columnar envelope each of another type would begin an object of its own."""
-    options = {**_LENSES, "connect.s3.kcql": _LENSES["connect.s3.kcql"].format("AVRO"), **chain(_from("f"))}
+    options = {**_lenses("AVRO"), **chain(_from("f"))}
     settings = load(json.dumps(options), kind="json", environment={"HOME": "/x"}, read_file=str).sink
     assert settings is not None
     texts = ("12", "A7", "300", "true", "")
@@ -162,6 +168,65 @@ def test_a_made_header_equals_no_bytes() -> None:
     assert made != b"7"
     assert {b"7": 1}.get(made) is None
     assert made == MadeHeader.of(b"7", made.found)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        (1, True),
+        (0.0, -0.0),
+        (Decimal("1.0"), Decimal("1.00")),
+        ([0], [False]),
+        (((1, 0),), ((1, -0.0),)),
+    ],
+)
+def test_equal_numbers_that_are_written_differently_are_no_equal_headers(one: Any, other: Any) -> None:
+    """Those that are written alike are, though no NaN equals another."""
+    assert one == other
+    first, second = (MadeHeader.of(b"null", ConnectValue(None, each)) for each in (one, other))
+    assert first != second
+    assert len({first, second, MadeHeader.of(b"null", ConnectValue(None, one))}) == 2
+    nans = [MadeHeader.of(b"null", ConnectValue(None, float("nan"))) for _ in range(2)]
+    assert len(set(nans)) == 1
+
+
+_DAYS: Final = {"type": "int32", "name": "org.apache.kafka.connect.data.Date", "version": 1}
+_MOMENTS: Final = {"type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1}
+_CAST: Final = {"type": f"{KAFKA}Cast$Value", "spec": "f:float64"}
+_SAME_BYTES: Final[tuple[tuple[dict[str, Any], list[Any], list[dict[str, str]]], ...]] = (
+    (_DAYS, [-3650, -7300, 0], []),
+    (_MOMENTS, [-86_400_000, -172_800_000], []),
+    ({"type": "string"}, ["NaN", "Infinity", "-Infinity"], [_CAST]),
+)
+
+
+def _shown(objects: list[bytes], output: str) -> list[Any]:
+    """The value of the header of each record; one of Avro as the text of what its reader gives."""
+    if output == "AVRO":
+        rows: list[Any] = [row for each in objects for row in fastavro.reader(io.BytesIO(each))]
+        return [str(row["headers"]["f"]) for row in rows]
+    rows = [json.loads(line) for each in objects for line in each.splitlines()]
+    return [row["headers"]["f"] if output == "JSON" else row["headers"][0]["value"] for row in rows]
+
+
+@pytest.mark.parametrize("output", ["AIVEN", "JSON", "AVRO"])
+@pytest.mark.parametrize(("schema", "payloads", "steps"), _SAME_BYTES)
+def test_headers_of_the_same_bytes_keep_their_own_values(
+    output: str, schema: dict[str, Any], payloads: list[Any], steps: list[dict[str, str]]
+) -> None:
+    """In one fetch, and in fetches that follow each other: Connect shows no day before 1970-01-02."""
+    options = _AIVEN if output == "AIVEN" else _lenses(output)
+    options = {**options, "value.converter.schemas.enable": "true", **chain(*steps, _from("f"))}
+    values = [
+        {"schema": {"type": "struct", "fields": [{**schema, "field": "f"}]}, "payload": {"f": payload}}
+        for payload in payloads
+    ]
+    together = _shown(_encoded(options, *values), output)
+    assert together == [each for value in values for each in _shown(_encoded(options, value), output)]
+    assert len(set(together)) == len(payloads)
+    if output != "AVRO":
+        assert together == payloads
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import Conversion
 from headrace.formats.encoding import schema_of
 from headrace.formats.transforms.avro_shapes import avro_text, record_shape
+from headrace.model.columns import Column
 from headrace.options.sink_settings import SinkSettings
 from tests.headrace.formats.encoding.registry import framed, registry
 from tests.headrace.formats.transforms.transformed import (
@@ -26,6 +27,7 @@ from tests.headrace.formats.transforms.transformed import (
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, written
 
+_LENSES: Final = "io.lenses.connect.smt.header.TimestampConverter"
 _UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
 
 
@@ -318,3 +320,58 @@ def test_a_change_that_leaves_the_schema_closes_no_object(
     assert {run.value.schema.version for run in found.runs if run.value.schema is not None} == {1}
     other = changed or given
     assert _written(sink, found, form) == [given, other, None, other, given]
+
+
+_BRANCHES: Final = {"name": "x", "type": ["int", "string"]}
+
+
+@pytest.mark.parametrize(
+    ("form", "schema"), [("jsonl", _ROW), ("avro", {**_ROW, "fields": [_ROW["fields"][0], _BRANCHES]})]
+)
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"type": KAFKA + "InsertHeader", "header": "z", "value.literal": "1"},
+        {"type": KAFKA + "DropHeaders", "headers": "h"},
+    ],
+)
+def test_a_change_of_headers_leaves_one_run(step: dict[str, str], form: str, schema: Any) -> None:
+    """Of values that have no columns too: their JSON, and data that are only copied."""
+    rows: list[Any] = [*({"id": number, "x": "q"} for number in range(4)), None]
+    (every,) = _converted(schema, rows, step, form)[1].runs
+
+    _, found = _converted(schema, rows, {**step, "predicate": "has"}, form, headers=[1, 3])
+
+    (run,) = found.runs
+    assert (run.value.has_array, run.value.is_only_data) == (False, form == "avro")
+    assert plain(run.value) == plain(every.value)
+    assert _octets(run.value.data()) == _octets(every.value.data())
+    names = [[name for name, _ in each] for each in run.records.headers or [()] * len(rows)]
+    changed = ["h", "z"] if "header" in step else []
+    assert names == [[], changed, [], changed, []]
+
+
+@pytest.mark.parametrize("kind", ["long", "boolean"])
+@pytest.mark.parametrize(("field", "headers"), [("_value.x", []), ("_value.x.y", []), ("_value", ["t"])])
+def test_a_tombstone_is_refused_for_no_field(kind: str, field: str, headers: list[str]) -> None:
+    """Whether it is fetched alone, without a schema, or with others whose field is no time, or is none."""
+    step = {"type": _LENSES, "header.name": "t", "field": field, "target.type": "unix"}
+    schema = {**_ROW, "fields": [_ROW["fields"][0], {"name": "x", "type": kind}]}
+    value = {"id": 1, "x": True}
+    together = _converted(schema, [value, None, value], step)[1]
+    alone = _converted(schema, [None], step)[1]
+
+    assert {fault.offset for fault in together.faults} <= {10, 12}
+    assert alone.faults == ()
+    for found, offset in ((together, 11), (alone, 10)):
+        rows = [
+            each
+            for run in found.runs
+            for each in zip(run.records.offsets, run.records.headers or [()] * len(run), strict=True)
+        ]
+        assert [[name for name, _ in each] for at, each in rows if at == offset] == [headers]
+
+
+def _octets(data: Column | None) -> list[bytes | None]:
+    assert data is not None
+    return list(data.each(0, len(data)))
