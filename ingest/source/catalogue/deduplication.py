@@ -160,11 +160,13 @@ class HeadRequests:
     """The HEADs that have not been answered. `retention_ms` is how long the ledger remembers at least.
 
     They are answered in any order, and versions of a key are read in theirs: a later one waits, by `hold`,
-    until `release` gives it. It waits for what is unanswered alone, not for others that wait.
+    until `release` gives it. It waits for what is unanswered alone, not for others that wait. `is_ordered`
+    says that objects of a topic-partition wait for one another (`ordering=partition`).
     """
 
-    def __init__(self, *, retention_ms: int) -> None:
+    def __init__(self, *, retention_ms: int, is_ordered: bool = False) -> None:
         self._retention_ms = retention_ms
+        self._is_ordered = is_ordered
         self._open: dict[str, OpenHeadRequest] = {}
         self._numbers = count(1)
         self._versions: dict[_Line, _Versions] = {}
@@ -212,6 +214,16 @@ class HeadRequests:
         again = replace(question, key=question.alternate_key, alternate_key=None)
         self._ask(again)
         return again
+
+    def may_wait(self, route: Route, entry: LedgerEntry | None) -> bool:
+        """Whether a version may wait for a HEAD about an earlier one.
+
+        What is begun has its place among the versions; out of the table its entry could expire. What has an
+        offset in its name, is of an archive, or has an ordered topic-partition, others wait for in the table.
+        """
+        is_awaited = route.archive is not None or route.start_offset is not None
+        is_awaited |= self._is_ordered and route.partition is not None
+        return not is_awaited and (entry is None or not is_begun(entry))
 
     def hold(self, s3_object: S3Object, source: Source) -> str | None:
         """The token to wait for where a HEAD about an earlier version of the key is unanswered, else None.
@@ -295,16 +307,6 @@ class HeadRequests:
     def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
         """True when the ledger may have forgotten the object that this event announces."""
         return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
-
-
-def may_wait(route: Route, entry: LedgerEntry | None) -> bool:
-    """Whether a version may wait for a HEAD about an earlier one.
-
-    What is begun has its place among the versions; out of the table its entry could expire. What has an
-    offset in its name, or is of an archive, others wait for in the table.
-    """
-    is_awaited = route.archive is not None or route.start_offset is not None
-    return not is_awaited and (entry is None or not is_begun(entry))
 
 
 def _order_of(s3_object: S3Object) -> _Order:

@@ -1,5 +1,6 @@
 """Versions of a key go in their order, in whatever order their HEADs are answered."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.objects import S3Object
+from headrace.model.objects import Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.options.choices import Ordering
+from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.deduplication import HeadRequests, Source, as_announced
 from ingest.source.notification import EventKind
 from ingest.source.planner import BatchLimits
-from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page, route
 
 
 def version(number: int, key: str = "a", etag: str | None = None, **fields: Any) -> Any:
@@ -193,6 +195,24 @@ def test_what_others_wait_for_does_not_wait() -> None:
     assert read(desk) == ["2", "9"]
     desk.do(desk.catalogue.on_head_answer(token, None, desk.now))
     assert desk.catalogue.is_idle
+
+
+@pytest.mark.parametrize("shows", ["a listing", "events"])
+@pytest.mark.parametrize("keys", [("t-0-", "t-0-10"), ("a", "b", "c")])
+def test_what_others_of_a_topic_partition_wait_for_does_not_wait(keys: tuple[str, ...], shows: str) -> None:
+    """Without an offset it is the first of its topic-partition, or its key says when it goes."""
+    desk = Desk(
+        limits=BatchLimits(slots=2, ordering=Ordering.PARTITION),
+        intake=ObjectFilter(route=lambda key: replace(route(key) or Route(topic="topic"), partition=0)),
+    )
+    token = ask(desk, "m1", version(1, keys[0]))
+    if shows == "a listing":
+        desk.observe(page(*(listed(key, str(number)) for number, key in enumerate(keys, 2))))
+    else:
+        desk.announce("m2", *(version(number, key, str(number)) for number, key in enumerate(keys, 2)))
+    assert read(desk) == [str(number) for number, _ in enumerate(keys, 2)]
+    answer(desk, token, 1, keys[0])
+    assert (read(desk), desk.catalogue.is_idle) == (["1"], True)
 
 
 def test_what_a_listing_shows_waits_as_well() -> None:
