@@ -434,11 +434,12 @@ class Catalogue:
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
-        elif not self.questions.may_wait(route, entry) or not self.questions.hold_listed(s3_object):
+        elif not self.questions.may_wait(route, entry) or not self.questions.hold_listed(
+            s3_object, now.wall_ms
+        ):
             s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
             pending = self._begin(s3_object, route, entry, now, effects, is_fresh=False)
-            # A restored copy: its upload is long ago.
-            pending.is_replayed |= entry is not None and entry.reason == "archived"
+            pending.is_replayed |= entry is not None and entry.reason == "archived"  # uploaded long ago
 
     def _knows_keys(self, bucket: str) -> bool:
         """Whether the ledger has an object of the bucket below the prefix."""

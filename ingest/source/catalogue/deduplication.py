@@ -18,6 +18,8 @@ from ingest.source.notification import EventKind, ObjectEvent
 _ARCHIVED_AGAIN_MS: Final = 3_600_000
 # Those of one key that wait; a tenth of a second of the service's thread when they are let go.
 _MOST_OF_A_KEY: Final = 1000
+# So long do listings wait for a HEAD: one that fails for ever must not keep its key from being read.
+_LISTED_WAITS_MS: Final = 600_000
 
 
 class Source(Enum):
@@ -111,6 +113,7 @@ class OpenHeadRequest:
     alternate_key: str | None
     is_old: bool
     order: _Order
+    asked_ms: int
 
     @property
     def lines(self) -> list[_Line]:
@@ -194,6 +197,7 @@ class HeadRequests:
             alternate_key=keys[1] if len(keys) > 1 else None,
             is_old=self._is_old(event, now_ms),
             order=_order_of(as_announced(event, ObjectId(event.bucket, keys[0], ""), now_ms)),
+            asked_ms=now_ms,
         )
         self._ask(question)
         return question
@@ -256,18 +260,23 @@ class HeadRequests:
             self._forget_empty(line)
         return found
 
-    def hold_listed(self, s3_object: S3Object) -> bool:
+    def hold_listed(self, s3_object: S3Object, now_ms: int) -> bool:
         """Whether what a listing shows waits for `release_listed`, as a HEAD about an earlier version does.
 
         Listings tell whole seconds, and show the newest of its second. Of a key the last one waits: what was
-        shown before it is overwritten. Without a version a HEAD answers what a listing shows.
+        shown before it is overwritten. Without a version a HEAD answers what a listing shows. None waits
+        where a HEAD about the key has had no answer for minutes.
         """
         place, second = s3_object.id.place, s3_object.last_modified_ms // 1000
         lines = (self._versions.get((*place, is_told)) for is_told in (True, False))
-        asked = (self._open[token] for line in lines if line is not None for _, token in line.asked)
-        is_held = any(one.request.version_id is not None and one.order[1] // 1000 <= second for one in asked)
+        asked = [self._open[token] for line in lines if line is not None for _, token in line.asked]
+        is_held = all(now_ms - one.asked_ms < _LISTED_WAITS_MS for one in asked) and any(
+            one.request.version_id is not None and one.order[1] // 1000 <= second for one in asked
+        )
         if is_held:
             self._listed[place] = s3_object
+        else:
+            self._listed.pop(place, None)
         return is_held
 
     def release_listed(self, question: OpenHeadRequest) -> list[S3Object]:

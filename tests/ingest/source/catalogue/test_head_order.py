@@ -260,6 +260,25 @@ def test_a_listing_does_not_wait_for_what_tells_of_nothing_earlier(later: dict[s
     assert read(desk) == ["2"]
 
 
+def test_a_listing_does_not_wait_for_ever() -> None:
+    """One HEAD that is repeated for days must not keep a key from being read, nor what comes after it."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    desk.observe(page(listed("a", "2")))
+    desk.tick(599_999)
+    again = ask(desk, "again", version(1))
+    desk.observe(page(listed("a", "3"), listing_id=2))
+    assert read(desk) == []
+    desk.tick(1)
+    desk.observe(page(listed("a", "3"), listing_id=3))
+    assert read(desk) == ["3"]
+    desk.observe(page(listed("a", "4"), listing_id=4))
+    assert read(desk) == ["4"]
+    for each in (token, again):
+        answer(desk, each, 1)
+    assert (read(desk), desk.catalogue.is_idle) == (["1"], True)
+
+
 def test_the_last_that_listings_have_shown_waits() -> None:
     """What was there before it is overwritten."""
     desk = Desk()
