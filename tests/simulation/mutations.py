@@ -344,8 +344,8 @@ MUTATIONS: Final = {
         "source",
         "a version that a listing shows waits for the HEAD about an earlier one",
         "ingest/source/catalogue/catalogue.py",
-        "or not self.questions.hold_listed(\n            s3_object, now.wall_ms\n        ):",
-        "or True:",
+        "elif self.questions.may_wait(route, entry) and self.questions.hold_listed(s3_object, now.wall_ms):",
+        "elif False:",
     ),
     "the first start that could see a key": Mutation(
         "source",

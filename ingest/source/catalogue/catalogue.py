@@ -434,9 +434,9 @@ class Catalogue:
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
-        elif not self.questions.may_wait(route, entry) or not self.questions.hold_listed(
-            s3_object, now.wall_ms
-        ):
+        elif self.questions.may_wait(route, entry) and self.questions.hold_listed(s3_object, now.wall_ms):
+            self._listings[s3_object.id.bucket].unread.read()
+        else:
             s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
             pending = self._begin(s3_object, route, entry, now, effects, is_fresh=False)
             pending.is_replayed |= entry is not None and entry.reason == "archived"  # uploaded long ago

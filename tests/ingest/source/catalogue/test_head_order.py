@@ -279,6 +279,16 @@ def test_a_listing_does_not_wait_for_ever() -> None:
     assert (read(desk), desk.catalogue.is_idle) == (["1"], True)
 
 
+def test_a_key_that_waits_is_one_that_is_read() -> None:
+    """Else `/status` says that the names of all keys do not fit."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    desk.observe(page(listed("a", "2"), listed("b?"), listed("c?")))
+    assert desk.catalogue.unread_keys is None
+    answer(desk, token, 1)
+    assert (read(desk), desk.catalogue.unread_keys) == (["1", "2"], None)
+
+
 def test_the_last_that_listings_have_shown_waits() -> None:
     """What was there before it is overwritten."""
     desk = Desk()
