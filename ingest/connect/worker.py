@@ -257,8 +257,10 @@ class Worker:
             # It may have begun since the last look, and another worker may have led before it.
             self._look()
             self._liveness.expect(self._workers)
-            self._leads_began = began
         self._assign({self._id: self._url} | self._liveness.others())
+        if began != self._leads_began:
+            self._liveness.expect(self._workers)  # before this write they could not know whom to tell
+            self._leads_began = began
 
     def _assign(self, live: Mapping[str, str | None]) -> None:
         before = self._workers

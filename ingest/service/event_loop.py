@@ -339,7 +339,8 @@ class EventLoop:
             objects=len(page.objects),
             pending=effects.pending,
             ignored=dict(effects.ignored),
-            detail="what is neither is done, skipped or quarantined in the ledger, or pending already",
+            detail="what is neither is done, skipped or quarantined in the ledger, is pending already, or "
+            "waits for an earlier version of its key",
         )
         self._applier.apply(effects)
         components.listeners.page_done(page.bucket)

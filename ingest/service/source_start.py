@@ -19,6 +19,7 @@ from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
 from headrace.kafka.ledger_writer import Write
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
+from headrace.options.choices import Ordering
 from ingest.service.service_events import Written
 from ingest.source.catalogue import Baseline, Catalogue
 from ingest.source.catalogue.absences import Absence
@@ -44,6 +45,7 @@ def deciders(
         retention_ms=settings.ledger.retention_ms,
         joining=settings.joining,
         post_action=None if settings.post_action is None else settings.post_action.text,
+        is_ordered=settings.routing.ordering is Ordering.PARTITION,
         noted={bucket: _noted_in(first) for bucket, first in firsts.items()},
         skip_through=skipped_keys(baselines),
     )

@@ -337,15 +337,15 @@ MUTATIONS: Final = {
         "source",
         "a version of a key waits for the HEAD about an earlier one",
         "ingest/source/catalogue/catalogue.py",
-        "if may_wait(route, entry) and (held := self.questions.hold(s3_object, source)):",
+        "if self.questions.may_wait(route, entry) and (held := self.questions.hold(s3_object, source)):",
         "if False and (held := self.questions.hold(s3_object, source)):",
     ),
     "versions that are listed": Mutation(
         "source",
         "a version that a listing shows waits for the HEAD about an earlier one",
         "ingest/source/catalogue/catalogue.py",
-        "elif not may_wait(route, entry) or not self.questions.hold_listed(s3_object):",
-        "else:",
+        "elif self.questions.may_wait(route, entry) and self.questions.hold_listed(s3_object, now.wall_ms):",
+        "elif False:",
     ),
     "the first start that could see a key": Mutation(
         "source",

@@ -14,7 +14,6 @@ from ingest.source.catalogue.deduplication import (
     announced_again,
     as_announced,
     in_its_time,
-    may_wait,
     shown_again,
     source_of,
     verdict_of,
@@ -46,8 +45,8 @@ class Catalogue:
 
     `filters` are those of the buckets that it is for; objects of other buckets are none of its own.
     `retention_ms` is `ledger.retention.ms`, `post_action` the text of what is done with objects afterwards.
-    `skip_through` has the keys of buckets up to which listings show none.
-    What it stores or compares with S3's times is wall clock.
+    `is_ordered` says `ordering=partition`; `skip_through` has the keys of buckets up to which listings show
+    none. What it stores or compares with S3's times is wall clock.
     """
 
     def __init__(
@@ -59,6 +58,7 @@ class Catalogue:
         retention_ms: int = 2_592_000_000,
         joining: JoiningSettings | None = None,
         post_action: str | None = None,
+        is_ordered: bool = False,
         noted: Mapping[str, Notes] | None = None,
         skip_through: Mapping[str, str] | None = None,
     ) -> None:
@@ -86,7 +86,7 @@ class Catalogue:
             )
             for bucket, one in filters.items()
         }
-        self.questions = HeadRequests(retention_ms=retention_ms)
+        self.questions = HeadRequests(retention_ms=retention_ms, is_ordered=is_ordered)
         self._wants_listing = True
 
     # What the listeners tell
@@ -396,7 +396,7 @@ class Catalogue:
             return None
         if entry is not None:
             s3_object = in_its_time(replace(s3_object, size=entry.size), entry, source)
-        if may_wait(route, entry) and (held := self.questions.hold(s3_object, source)):
+        if self.questions.may_wait(route, entry) and (held := self.questions.hold(s3_object, source)):
             return held
         pending = self._begin(s3_object, route, entry, now, effects, is_fresh=True)
         pending.is_replayed |= source is Source.RESTORE  # its upload is long ago
@@ -434,11 +434,12 @@ class Catalogue:
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
-        elif not may_wait(route, entry) or not self.questions.hold_listed(s3_object):
+        elif self.questions.may_wait(route, entry) and self.questions.hold_listed(s3_object, now.wall_ms):
+            self._listings[s3_object.id.bucket].unread.read()
+        else:
             s3_object = s3_object if entry is None else in_its_time(s3_object, entry)
             pending = self._begin(s3_object, route, entry, now, effects, is_fresh=False)
-            # A restored copy: its upload is long ago.
-            pending.is_replayed |= entry is not None and entry.reason == "archived"
+            pending.is_replayed |= entry is not None and entry.reason == "archived"  # uploaded long ago
 
     def _knows_keys(self, bucket: str) -> bool:
         """Whether the ledger has an object of the bucket below the prefix."""

@@ -18,6 +18,8 @@ from ingest.source.notification import EventKind, ObjectEvent
 _ARCHIVED_AGAIN_MS: Final = 3_600_000
 # Those of one key that wait; a tenth of a second of the service's thread when they are let go.
 _MOST_OF_A_KEY: Final = 1000
+# So long do listings wait for a HEAD: one that fails for ever must not keep its key from being read.
+_LISTED_WAITS_MS: Final = 600_000
 
 
 class Source(Enum):
@@ -111,6 +113,7 @@ class OpenHeadRequest:
     alternate_key: str | None
     is_old: bool
     order: _Order
+    asked_ms: int
 
     @property
     def lines(self) -> list[_Line]:
@@ -160,11 +163,13 @@ class HeadRequests:
     """The HEADs that have not been answered. `retention_ms` is how long the ledger remembers at least.
 
     They are answered in any order, and versions of a key are read in theirs: a later one waits, by `hold`,
-    until `release` gives it. It waits for what is unanswered alone, not for others that wait.
+    until `release` gives it. It waits for what is unanswered alone, not for others that wait. `is_ordered`
+    says that objects of a topic-partition wait for one another (`ordering=partition`).
     """
 
-    def __init__(self, *, retention_ms: int) -> None:
+    def __init__(self, *, retention_ms: int, is_ordered: bool = False) -> None:
         self._retention_ms = retention_ms
+        self._is_ordered = is_ordered
         self._open: dict[str, OpenHeadRequest] = {}
         self._numbers = count(1)
         self._versions: dict[_Line, _Versions] = {}
@@ -192,6 +197,7 @@ class HeadRequests:
             alternate_key=keys[1] if len(keys) > 1 else None,
             is_old=self._is_old(event, now_ms),
             order=_order_of(as_announced(event, ObjectId(event.bucket, keys[0], ""), now_ms)),
+            asked_ms=now_ms,
         )
         self._ask(question)
         return question
@@ -212,6 +218,16 @@ class HeadRequests:
         again = replace(question, key=question.alternate_key, alternate_key=None)
         self._ask(again)
         return again
+
+    def may_wait(self, route: Route, entry: LedgerEntry | None) -> bool:
+        """Whether a version may wait for a HEAD about an earlier one.
+
+        What is begun has its place among the versions; out of the table its entry could expire. What has an
+        offset in its name, is of an archive, or has an ordered topic-partition, others wait for in the table.
+        """
+        is_awaited = route.archive is not None or route.start_offset is not None
+        is_awaited |= self._is_ordered and route.partition is not None
+        return not is_awaited and (entry is None or not is_begun(entry))
 
     def hold(self, s3_object: S3Object, source: Source) -> str | None:
         """The token to wait for where a HEAD about an earlier version of the key is unanswered, else None.
@@ -244,18 +260,23 @@ class HeadRequests:
             self._forget_empty(line)
         return found
 
-    def hold_listed(self, s3_object: S3Object) -> bool:
+    def hold_listed(self, s3_object: S3Object, now_ms: int) -> bool:
         """Whether what a listing shows waits for `release_listed`, as a HEAD about an earlier version does.
 
         Listings tell whole seconds, and show the newest of its second. Of a key the last one waits: what was
-        shown before it is overwritten. Without a version a HEAD answers what a listing shows.
+        shown before it is overwritten. Without a version a HEAD answers what a listing shows. None waits
+        where a HEAD about the key has had no answer for minutes.
         """
         place, second = s3_object.id.place, s3_object.last_modified_ms // 1000
         lines = (self._versions.get((*place, is_told)) for is_told in (True, False))
-        asked = (self._open[token] for line in lines if line is not None for _, token in line.asked)
-        is_held = any(one.request.version_id is not None and one.order[1] // 1000 <= second for one in asked)
+        asked = [self._open[token] for line in lines if line is not None for _, token in line.asked]
+        is_held = all(now_ms - one.asked_ms < _LISTED_WAITS_MS for one in asked) and any(
+            one.request.version_id is not None and one.order[1] // 1000 <= second for one in asked
+        )
         if is_held:
             self._listed[place] = s3_object
+        else:
+            self._listed.pop(place, None)
         return is_held
 
     def release_listed(self, question: OpenHeadRequest) -> list[S3Object]:
@@ -295,16 +316,6 @@ class HeadRequests:
     def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
         """True when the ledger may have forgotten the object that this event announces."""
         return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
-
-
-def may_wait(route: Route, entry: LedgerEntry | None) -> bool:
-    """Whether a version may wait for a HEAD about an earlier one.
-
-    What is begun has its place among the versions; out of the table its entry could expire. What has an
-    offset in its name, or is of an archive, others wait for in the table.
-    """
-    is_awaited = route.archive is not None or route.start_offset is not None
-    return not is_awaited and (entry is None or not is_begun(entry))
 
 
 def _order_of(s3_object: S3Object) -> _Order:

@@ -138,6 +138,33 @@ def test_a_lead_that_is_lost_and_taken_again_in_one_turn_is_another_lead() -> No
     assert set(topic.written()) == {worker._id, "other", "new"}
 
 
+def test_living_workers_have_their_time_from_when_they_can_know_who_leads() -> None:
+    """The first write of a lead may take seconds, and a heartbeat goes to whom it names."""
+    settings, unused = _settings(free_port()), cast("Any", None)
+    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
+    topic = _Topic(worker._id)
+    worker._topic, now = cast("Any", topic), [100.0]
+    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    living = {name: WorkerRecord(url=f"http://{name}") for name in (worker._id, "other", "former")}
+    topic.write([(WORKERS, encode(WorkersRecord(leader="former", workers=living)))])
+
+    def slow() -> None:
+        now[0] += 2.5
+        worker._liveness.on_heartbeat("new", "http://new")
+
+    topic.at_next_write = slow
+    worker._tick()
+    for seconds, living_then in (
+        (2.9, {"other", "former", "new"}),
+        (0.2, {"other", "new"}),
+        (6.8, {"other", "new"}),
+        (0.2, set()),
+    ):
+        now[0] += seconds
+        worker._tick()
+        assert set(topic.written()) == {worker._id, *living_then}
+
+
 class _Topic:
     """One that this worker leads by at times; another one lived when it began."""
 
@@ -147,6 +174,7 @@ class _Topic:
         self.is_leading = self.is_readable = True
         self.leads_began = 1
         self.at_next_look: Callable[[], None] | None = None
+        self.at_next_write: Callable[[], None] | None = None
         living = {name: WorkerRecord(url=f"http://{name}") for name in (own_id, "other")}
         self._controls = {WORKERS: encode(WorkersRecord(leader=own_id, workers=living))}
 
@@ -163,6 +191,9 @@ class _Topic:
     def write(self, changes: list[tuple[ControlKey, bytes]]) -> None:
         """See `ConfigurationTopic.write`."""
         self._controls.update(changes)
+        happens, self.at_next_write = self.at_next_write, None
+        if happens is not None:
+            happens()
 
     def written(self) -> Mapping[str, WorkerRecord]:
         """The workers that live."""

@@ -7,6 +7,7 @@ from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, State
 from headrace.model.objects import ListingPage, ObjectId, OwedAction, Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Checkpoint, Failure, Finished, Split
+from headrace.options.choices import Ordering
 from ingest.source.catalogue import Catalogue, Effects, ObjectFilter
 from ingest.source.notification import EventKind, ObjectEvent
 from ingest.source.planner import Backoff, BatchLimits, Planner
@@ -74,16 +75,18 @@ class Desk:
         buckets: tuple[str, ...] = (BUCKET,),
         **options: Any,
     ) -> None:
+        limits = limits or BatchLimits(slots=2)
         self.ledger = ledger or FakeLedger()
         self.ledger.follow()
         self.catalogue = Catalogue(
             view=self.ledger.view,
             filters=dict.fromkeys(buckets, intake or ObjectFilter(route=route)),
+            is_ordered=limits.ordering is Ordering.PARTITION,
             **options,
         )
         self.planner = Planner(
             self.catalogue,
-            limits=limits or BatchLimits(slots=2),
+            limits=limits,
             backoff=Backoff(first_ms=1000, longest_ms=60_000, jitter=jitter),
         )
         self.now_ms = NOW

@@ -110,6 +110,7 @@ class World:
             filters={BUCKET: ObjectFilter(route=route)},
             max_pending_objects=6,
             retention_ms=RETENTION,
+            is_ordered=self.ordering is Ordering.PARTITION,
         )
         self.planner = Planner(
             self.catalogue,

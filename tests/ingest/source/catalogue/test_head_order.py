@@ -1,5 +1,6 @@
 """Versions of a key go in their order, in whatever order their HEADs are answered."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from headrace.model.objects import S3Object
+from headrace.model.objects import Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.options.choices import Ordering
+from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.deduplication import HeadRequests, Source, as_announced
 from ingest.source.notification import EventKind
 from ingest.source.planner import BatchLimits
-from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
+from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page, route
 
 
 def version(number: int, key: str = "a", etag: str | None = None, **fields: Any) -> Any:
@@ -195,6 +197,24 @@ def test_what_others_wait_for_does_not_wait() -> None:
     assert desk.catalogue.is_idle
 
 
+@pytest.mark.parametrize("shows", ["a listing", "events"])
+@pytest.mark.parametrize("keys", [("t-0-", "t-0-10"), ("a", "b", "c")])
+def test_what_others_of_a_topic_partition_wait_for_does_not_wait(keys: tuple[str, ...], shows: str) -> None:
+    """Without an offset it is the first of its topic-partition, or its key says when it goes."""
+    desk = Desk(
+        limits=BatchLimits(slots=2, ordering=Ordering.PARTITION),
+        intake=ObjectFilter(route=lambda key: replace(route(key) or Route(topic="topic"), partition=0)),
+    )
+    token = ask(desk, "m1", version(1, keys[0]))
+    if shows == "a listing":
+        desk.observe(page(*(listed(key, str(number)) for number, key in enumerate(keys, 2))))
+    else:
+        desk.announce("m2", *(version(number, key, str(number)) for number, key in enumerate(keys, 2)))
+    assert read(desk) == [str(number) for number, _ in enumerate(keys, 2)]
+    answer(desk, token, 1, keys[0])
+    assert (read(desk), desk.catalogue.is_idle) == (["1"], True)
+
+
 def test_what_a_listing_shows_waits_as_well() -> None:
     """An event's version may be earlier; listings tell neither versions nor sequencers."""
     desk = Desk()
@@ -238,6 +258,35 @@ def test_a_listing_does_not_wait_for_what_tells_of_nothing_earlier(later: dict[s
     ask(desk, "m1", version(1, "t-0-7" if key == "t-0-7" else "a", **later))
     desk.observe(page(listed(key, "2")))
     assert read(desk) == ["2"]
+
+
+def test_a_listing_does_not_wait_for_ever() -> None:
+    """One HEAD that is repeated for days must not keep a key from being read, nor what comes after it."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    desk.observe(page(listed("a", "2")))
+    desk.tick(599_999)
+    again = ask(desk, "again", version(1))
+    desk.observe(page(listed("a", "3"), listing_id=2))
+    assert read(desk) == []
+    desk.tick(1)
+    desk.observe(page(listed("a", "3"), listing_id=3))
+    assert read(desk) == ["3"]
+    desk.observe(page(listed("a", "4"), listing_id=4))
+    assert read(desk) == ["4"]
+    for each in (token, again):
+        answer(desk, each, 1)
+    assert (read(desk), desk.catalogue.is_idle) == (["1"], True)
+
+
+def test_a_key_that_waits_is_one_that_is_read() -> None:
+    """Else `/status` says that the names of all keys do not fit."""
+    desk = Desk()
+    token = ask(desk, "m1", version(1))
+    desk.observe(page(listed("a", "2"), listed("b?"), listed("c?")))
+    assert desk.catalogue.unread_keys is None
+    answer(desk, token, 1)
+    assert (read(desk), desk.catalogue.unread_keys) == (["1", "2"], None)
 
 
 def test_the_last_that_listings_have_shown_waits() -> None:
