@@ -130,7 +130,7 @@ def _of_worker(settings: Settings, kept_back: frozenset[str]) -> Iterator[str]:
     if printed:
         yield (
             f"printed from the worker's file: {', '.join(sorted(printed))}; leave them out where that file "
-            "is given to what is printed, too"
+            "is given to what is printed, too: its connector.client.config.override.policy may forbid them"
         )
     if kept_back:
         yield (

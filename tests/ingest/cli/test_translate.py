@@ -244,6 +244,28 @@ def test_secrets_of_a_workers_file_stay_in_it(passwords: list[str], kept_back: l
             load_text(found["config"])
 
 
+def test_what_a_worker_forbids_is_left_out_by_the_warning() -> None:
+    """A worker that let its connectors set less took what was printed before, and refuses it now."""
+    policy = "connector.client.config.override.policy"
+    worker = f"{_OF_WORKER}{policy}=Allowlist\nconnector.client.config.override.allowlist=bootstrap.servers\n"
+
+    def load_text(config: Mapping[str, str]) -> Settings:
+        environment = {"SECRET": "hunter2"}
+        text = json.dumps(config)
+        return load(text, kind="json", environment=environment, read_file=no_file, worker_config=worker)
+
+    theirs = load_text(_CONFLUENT)
+    found = translated_shape(theirs)
+
+    with pytest.raises(SettingsError, match=policy):
+        load_text(found["config"])
+    (said,) = (each for each in found["warnings"] if each.startswith("printed from the worker's file: "))
+    assert policy in said
+    named = said.partition(": ")[2].partition(";")[0].split(", ")
+    printed = load_text({name: text for name, text in found["config"].items() if name not in named})
+    assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
+
+
 @pytest.mark.parametrize(
     ("named", "why"),
     [
