@@ -97,6 +97,8 @@ def _entries(
     for spelled, raw in layer.items():
         option = canonical(spelled)
         if option in foreign.may_be_empty and not raw.strip():
+            # An empty override takes away what the file gives, as in translated configurations.
+            gathered.entries.pop(option, None)
             continue
         if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
             gathered.without_meaning.append(option)

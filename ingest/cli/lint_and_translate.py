@@ -85,12 +85,11 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         raise InvalidConfiguration(f"{settings.name!r} is in Headrace's own options already: {why}.")
     shown = describe(settings)
     config = {name: shown[name] for name in settings.given}
-    config |= {name: as_written(name, raw.reveal()).shown_whole for name, raw in settings.of_worker}
+    written = {name: raw.reveal() for name, raw, _ in settings.texts}
+    kept_back = _kept_back(settings)
+    hidden = sorted(kept_back | {name for name, text in config.items() if text != written[name]})
+    config |= {name: raw.reveal() for name, raw in settings.of_worker if name not in kept_back}
     config = dict(sorted(config.items()))
-    written = {
-        name: raw.reveal() for name, raw in (*(each[:2] for each in settings.texts), *settings.of_worker)
-    }
-    hidden = [name for name, text in config.items() if text != written[name]]
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
         if NAME.form.takes(settings.sink.group_id):
@@ -107,20 +106,36 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         ],
         "warnings": [
             *settings.warnings,
-            *_of_worker(settings),
+            *_of_worker(settings, kept_back),
             *_read_here(translated),
             *_begins_again(settings.sink),
         ],
     }
 
 
-def _of_worker(settings: Settings) -> Iterator[str]:
-    """Yield what is printed of a worker's file, next to which it is as good without."""
-    if settings.of_worker:
-        names = ", ".join(sorted(name for name, _ in settings.of_worker))
+def _kept_back(settings: Settings) -> frozenset[str]:
+    """Return what clients have of a worker's file that is not printed, as it is not shown as it is written.
+
+    Next to that file a mask would win over the secret, and so would what is printed of all clients over a
+    secret of one kind of them.
+    """
+    given = {name: raw.reveal() for name, raw in settings.of_worker}
+    masked = {name for name, raw in given.items() if as_written(name, raw).shown_whole != raw}
+    return frozenset(masked | {name.partition(".override.")[2] for name in masked} & given.keys())
+
+
+def _of_worker(settings: Settings, kept_back: frozenset[str]) -> Iterator[str]:
+    """Yield what is printed of a worker's file, next to which it is as good without, and what is not."""
+    printed = {name for name, _ in settings.of_worker} - kept_back
+    if printed:
         yield (
-            f"printed from the worker's file: {names}; leave them out where that file is given to what is "
-            "printed, too"
+            f"printed from the worker's file: {', '.join(sorted(printed))}; leave them out where that file "
+            "is given to what is printed, too: its connector.client.config.override.policy may forbid them"
+        )
+    if kept_back:
+        yield (
+            f"not printed from the worker's file: {', '.join(sorted(kept_back))}; give that file to what is "
+            "printed, too, or write ${env:NAME} or ${file:PATH:KEY} there"
         )
 
 

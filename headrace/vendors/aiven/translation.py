@@ -213,7 +213,8 @@ def _translate_rotation(given: Translation) -> None:
     given.own("rotate.records", max_records(given), by="file.max.records")
     given.own("rotate.bytes", 0)
     # Without another limit the sentence that nothing closes is of the option that says so.
-    given.own("open.object.max.age.ms", 0, by=option if of_worker.strip() == "0" else None)
+    is_by_worker = not given.is_given(option) and of_worker.strip() == "0"
+    given.own("open.object.max.age.ms", 0, by=option if is_by_worker else None)
 
 
 def _translate_uploads(given: Translation) -> None:

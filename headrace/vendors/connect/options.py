@@ -307,7 +307,8 @@ def warn_of_bad_rows(given: Translation, *, passed_by: str | None) -> None:
 
     `passed_by` is the option by which it does not. Connect's tolerance is of converters and transforms alone.
     """
-    tolerance, dead = given.own_given(_TOLERANCE).lower(), "errors.deadletterqueue.topic.name"
+    dead = "errors.deadletterqueue.topic.name"
+    tolerance = (given.own_given(_TOLERANCE) or given.own_given("error.tolerance")).lower()
     if passed_by is None and tolerance == "all":
         given.warn(
             f"{_TOLERANCE}=all is of rows of objects that cannot be read, too, at which the other connector "

@@ -16,9 +16,15 @@ _ONE: Final = "${dir:/run/s:one}"
 _SASL: Final = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
 
 
-def _load(changes: Mapping[str, str | None]) -> Settings:
+def _load(changes: Mapping[str, str | None], overrides: Mapping[str, str] | None = None) -> Settings:
     options = {name: text for name, text in {**COMPLETE, **changes}.items() if text is not None}
-    return load(json.dumps(options), kind="json", environment={}, read_file=_FILES.__getitem__)
+    return load(
+        json.dumps(options),
+        kind="json",
+        environment={},
+        read_file=_FILES.__getitem__,
+        overrides=overrides or {},
+    )
 
 
 def _property(name: str) -> Callable[[Settings], str]:
@@ -102,6 +108,29 @@ def test_what_is_empty_in_aivens_source_is_left_out(option: str) -> None:
         assert (settings.errors, settings.format) == (_load(aiven).errors, _load(aiven).format)
     with pytest.raises(SettingsError, match="is empty; expected"):
         _load({option: ""})
+
+
+@pytest.mark.parametrize("option", ["errors.deadletterqueue.topic.name", "key.converter", "value.converter"])
+def test_an_empty_override_takes_away_what_the_file_gives(option: str) -> None:
+    """The file's value stayed, without a word."""
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    given = {
+        "connector.class": "io.aiven.kafka.connect.s3.source.S3SourceConnector",
+        "input.format": "jsonl",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": "dead",
+        "key.converter": converter,
+        "value.converter": converter,
+        "key.converter.schemas.enable": "false",
+        "value.converter.schemas.enable": "false",
+    }
+
+    without = _load({**given, option: None})
+    for empty in ("", " "):
+        settings = _load(given, {option: empty})
+        assert settings.given == without.given
+        assert (settings.errors, settings.format) == (without.errors, without.format)
+    assert option in _load({**given, option: ""}, {option: given[option]}).given
 
 
 def test_the_prefix_of_a_sink_is_trimmed() -> None:

@@ -186,15 +186,84 @@ def test_what_clients_have_of_a_workers_file_is_printed(
 
     assert "hunter2" not in json.dumps(found)
     assert "hunter3" not in json.dumps(found)
-    texts = {name: raw.reveal() for name, raw, _ in theirs.texts}
-    texts |= {name: raw.reveal() for name, raw in theirs.of_worker}
-    printed = load_text({**found["config"], **{name: texts[name] for name in found["hidden"]}})
+    own = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
+    of_worker = {name: raw.reveal() for name, raw in theirs.of_worker if name in found["hidden"]}
+    printed = load_text({**found["config"], **own, **of_worker})
     assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
+    with_file = load_text({**found["config"], **own}, _OF_WORKER)
+    assert _meaning(with_file, printed.name) == _meaning(theirs, printed.name)
     if theirs.sink is not None:
         assert found["config"]["name"] == "backup"
     else:
         assert not any("offset" in name or "isolation" in name for name in found["config"])
     assert any(each.startswith("printed from the worker's file: ") for each in found["warnings"])
+
+
+_SCRAM: Final = """
+bootstrap.servers=127.0.0.1:9092
+security.protocol=SASL_SSL
+sasl.mechanism=SCRAM-SHA-512
+sasl.username=u
+"""
+
+
+@pytest.mark.parametrize(
+    ("passwords", "kept_back"),
+    [
+        (["sasl.password=hunter2"], ["sasl.password"]),
+        (["sasl.password=${env:SECRET}"], []),
+        (
+            ["sasl.password=${env:SECRET}", "producer.sasl.password=hunter3"],
+            ["producer.override.sasl.password", "sasl.password"],
+        ),
+        (["sasl.password=hunter2", "producer.sasl.password=${env:SECRET}"], ["sasl.password"]),
+    ],
+)
+def test_secrets_of_a_workers_file_stay_in_it(passwords: list[str], kept_back: list[str]) -> None:
+    """A mask that was printed won over the file's password, and the sink logged in as `***`."""
+
+    def load_text(config: Mapping[str, str], worker: str | None = None) -> Settings:
+        environment = {"SECRET": "hunter4"}
+        text = json.dumps(config)
+        return load(text, kind="json", environment=environment, read_file=no_file, worker_config=worker)
+
+    worker = "\n".join([_SCRAM, *passwords])
+    theirs = load_text(_CONFLUENT, worker)
+    found = translated_shape(theirs)
+
+    assert found["hidden"] == kept_back
+    assert not found["config"].keys() & set(kept_back)
+    said = [each for each in found["warnings"] if each.startswith("not printed from the worker's file: ")]
+    named = [each.partition(": ")[2].partition(";")[0] for each in said]
+    assert named == ([", ".join(kept_back)] if kept_back else [])
+    with_file = load_text(found["config"], worker)
+    assert with_file.kafka.producer == theirs.kafka.producer
+    assert with_file.kafka.consumer == theirs.kafka.consumer
+    if kept_back:
+        with pytest.raises(SettingsError, match="password"):
+            load_text(found["config"])
+
+
+def test_what_a_worker_forbids_is_left_out_by_the_warning() -> None:
+    """A worker that let its connectors set less took what was printed before, and refuses it now."""
+    policy = "connector.client.config.override.policy"
+    worker = f"{_OF_WORKER}{policy}=Allowlist\nconnector.client.config.override.allowlist=bootstrap.servers\n"
+
+    def load_text(config: Mapping[str, str]) -> Settings:
+        environment = {"SECRET": "hunter2"}
+        text = json.dumps(config)
+        return load(text, kind="json", environment=environment, read_file=no_file, worker_config=worker)
+
+    theirs = load_text(_CONFLUENT)
+    found = translated_shape(theirs)
+
+    with pytest.raises(SettingsError, match=policy):
+        load_text(found["config"])
+    (said,) = (each for each in found["warnings"] if each.startswith("printed from the worker's file: "))
+    assert policy in said
+    named = said.partition(": ")[2].partition(";")[0].split(", ")
+    printed = load_text({name: text for name, text in found["config"].items() if name not in named})
+    assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
 
 
 @pytest.mark.parametrize(

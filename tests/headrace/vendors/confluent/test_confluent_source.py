@@ -147,6 +147,8 @@ _LENSES: Final = {
     [
         (_SOURCE, None),
         ({**_SOURCE, **_ALL}, "errors.tolerance=all is of rows"),
+        ({**_SOURCE, "error.tolerance": "all"}, "errors.tolerance=all is of rows"),
+        ({**_SOURCE, "error.tolerance": "none"}, None),
         ({**_SOURCE, **_ALL, "behavior.on.error": "fail"}, "errors.tolerance=all is of rows"),
         ({**_SOURCE, **_ALL, **_IGNORED}, "behavior.on.error: what cannot be read is only in the log"),
         ({**_SOURCE, **_IGNORED}, "behavior.on.error: what cannot be read is only in the log"),
@@ -155,6 +157,7 @@ _LENSES: Final = {
         ({**_SOURCE, **_IGNORED, "parse.error.topic.prefix": "dead"}, None),
         (_LENSES, None),
         ({**_LENSES, **_ALL}, "errors.tolerance=all is of rows"),
+        ({**_LENSES, "error.tolerance": "ALL"}, "errors.tolerance=all is of rows"),
         ({**_LENSES, **_ALL, "connect.s3.error.policy": "THROW"}, "errors.tolerance=all is of rows"),
     ],
 )
