@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from headrace.model.errors import AccessDenied
 from headrace.model.sink_entries import Upload
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import new_upload_calls
@@ -30,8 +31,8 @@ UNPROVEN: Final = Completion(CompletionState.UNPROVEN)
 
 
 @contextmanager
-def store(completions: list[bytes], head: bytes) -> Iterator[str]:
-    """The address of a store with the upload, that answers its completions so, and HEADs."""
+def store(completions: list[bytes], head: bytes, parts: bytes = PARTS) -> Iterator[str]:
+    """The address of a store with the upload, that answers its completions so, HEADs and listings."""
     left = iter(completions)
 
     class Handler(QuietHandler):
@@ -40,7 +41,7 @@ def store(completions: list[bytes], head: bytes) -> Iterator[str]:
         def say(self) -> None:
             """What is told for the method."""
             self.body()
-            said = {"POST": lambda: next(left), "GET": lambda: PARTS, "HEAD": lambda: head}
+            said = {"POST": lambda: next(left), "GET": lambda: parts, "HEAD": lambda: head}
             self.wfile.write(said[self.command]())
 
         do_GET = do_POST = do_HEAD = say
@@ -79,3 +80,18 @@ def test_a_refused_completion(completions: list[bytes], head: bytes, found: Comp
     """
     with store(completions, head) as url:
         assert new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours") == found
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId"])
+def test_a_look_by_credentials_that_are_not_valid(code: str) -> None:
+    """Without conditions the first answer is a HEAD's, which is 400 for them, too: of any object."""
+    unknown = [error("NotImplemented", 501)]
+    with store(unknown, OTHER_KEY, error(code, 400)) as url, pytest.raises(AccessDenied, match=code):
+        new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours")
+
+
+def test_a_look_where_parts_may_not_be_listed() -> None:
+    """Nothing says that it is not the credentials, and the sentence names the right."""
+    unknown = [error("NotImplemented", 501)]
+    with store(unknown, OTHER_KEY, error("AccessDenied", 403)) as url, pytest.raises(AccessDenied):
+        new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours")
