@@ -9,6 +9,7 @@ import pytest
 from headrace.model.errors import AccessDenied
 from headrace.model.sink_entries import Upload
 from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.rivals import Claim
 from headrace.s3.upload_calls import new_upload_calls
 from tests.headrace.s3.scripted_s3 import BUCKET, error, said, settings
 from tests.spark.sink.upload_settings import PLAIN
@@ -95,3 +96,12 @@ def test_a_look_where_parts_may_not_be_listed() -> None:
     unknown = [error("NotImplemented", 501)]
     with store(unknown, OTHER_KEY, error("AccessDenied", 403)) as url, pytest.raises(AccessDenied):
         new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours")
+
+
+@pytest.mark.parametrize("head", [said(b"", status=403), OTHER_KEY], ids=["forbidden", "another key"])
+def test_a_claimed_name_that_nothing_is_told_of(head: bytes) -> None:
+    """At least once, S3's 400 is as its 403: the object fails, and its records are read again."""
+    with store([error("PreconditionFailed", 412)], head) as url:
+        calls = new_upload_calls(settings(url), PLAIN)
+        claim = Claim(prove=lambda: None, main_key=UPLOAD.key)
+        assert calls.complete(BUCKET, UPLOAD, object_id="ours", claim=claim) == UNPROVEN
