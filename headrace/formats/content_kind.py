@@ -157,7 +157,6 @@ _OBJECT_BEGIN: Final = b'{"'
 _JSON_BEGINS: Final = (b"{", b"[", b'"')
 _BLANKS: Final = b" \t\r\n"
 _LINES_NEXT: Final = 8  # looked at after one that is good in no format
-
 _ANYTHING: Final = msgspec.json.Decoder(msgspec.Raw)
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -209,7 +208,6 @@ _BY_EXTENSION: Final = {
 
 # It has no others of its own: `.csv`, say, is what ByteArray was given (`format.bytearray.extension`).
 _OF_CONFLUENT: Final = frozenset({RowFormat.AVRO, RowFormat.PARQUET, RowFormat.JSONL})
-
 
 # The extension of values that are stored byte for byte: such a value may be a file itself.
 _STORED: Final = {LayoutName.CONFLUENT: "bin", LayoutName.LENSES: "bytes"}
@@ -297,26 +295,25 @@ def _aiven(head: bytes, options: RestoreOptions, lines: Iterable[bytes]) -> RowF
             # 1234 and true are both. A blank line before is a row of csv, and jsonl has none.
             return RowFormat.JSONL if not _is_base64(text) else _with_blanks(head)
         if text and not text.startswith(broken):
-            is_csv = _may_be_csv(text, options) or not _is_json_next(rest, options)
+            is_csv = _may_be_csv(text, options) or not _is_json_next(text, rest, options)
             return RowFormat.LINES if is_csv else None
     # No row of either is good: bad JSON stays that, and gives no null.
     return RowFormat.JSONL if inked(head).startswith(broken) else RowFormat.LINES
 
 
 def _may_be_csv(text: bytes, options: RestoreOptions) -> bool:
-    """False for a line that is a bad row of csv in any case."""
+    """False for a line that is no row of csv, whose values are of base64."""
     names, fields = options.csv_fields, text.split(b",")
-    is_base64 = options.value in {Form.AUTO, Form.BASE64}
-    if not is_base64 or len(fields) != len(names):
-        return not is_base64
-    return "value" not in names or _is_base64(fields[names.index("value")])
+    return len(fields) == len(names) and ("value" not in names or _is_base64(fields[names.index("value")]))
 
 
-def _is_json_next(lines: Iterator[bytes], options: RestoreOptions) -> bool:
+def _is_json_next(first: bytes, lines: Iterator[bytes], options: RestoreOptions) -> bool:
     """Whether a JSON object, which no csv has, comes before a line that may be one of csv."""
+    # Any text may be, that nothing has encoded, but for an envelope's; the first may come twice.
+    is_base64 = options.value in {Form.AUTO, Form.BASE64}
     for text in (line.strip(_BLANKS) for line in islice(lines, _LINES_NEXT)):
-        is_json = text.startswith(b"{") and is_whole_json(text)
-        if is_json or (text and _may_be_csv(text, options)):
+        is_json = text.startswith(b"{") and is_whole_json(text) and (is_base64 or _may_be_envelope(text))
+        if is_json or (text not in (b"", first) and (not is_base64 or _may_be_csv(text, options))):
             return is_json
     return False
 
@@ -352,8 +349,11 @@ def _parses(text: bytes) -> bool:
 
 def _may_be_jsonl(first: bytes, options: RestoreOptions) -> bool:
     """True for a row like the envelope of jsonl, and where it was said whether it has one."""
-    members = members_of(first)
-    return options.envelope is not Enveloped.AUTO or bool(members and members <= set(CSV_FIELDS))
+    return options.envelope is not Enveloped.AUTO or _may_be_envelope(first)
+
+
+def _may_be_envelope(row: bytes) -> bool:
+    return bool((members := members_of(row)) and members <= set(CSV_FIELDS))
 
 
 def _is_base64(text: bytes) -> bool:

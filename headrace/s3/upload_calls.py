@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
@@ -173,9 +173,9 @@ class UploadCalls:
         once = partial(self._once, bucket, upload, object_id)
         if claim is not None:
             return self._completed_over(bucket, upload, once, claim, object_id=object_id)
+        if overwrites:
+            return attempted(partial(once, {}), self._backoff)
         try:
-            if overwrites:
-                return attempted(partial(once, {}), self._backoff)
             return self._completed_where_free(once, partial(self._looked, bucket, upload, object_id))
         except HeadRefused:
             return Completion(CompletionState.UNPROVEN)
@@ -215,8 +215,14 @@ class UploadCalls:
 
     def _looked(self, bucket: str, upload: Upload, object_id: str) -> Completion:
         """In place of the condition: a former life of the slot completes no other upload meanwhile."""
-        if self._is_free(bucket, upload.key):
-            return self._once(bucket, upload, object_id, {})
+        try:
+            if self._is_free(bucket, upload.key):
+                return self._once(bucket, upload, object_id, {})
+        except HeadRefused:
+            # Of credentials that are not valid, too: what has a document says which of the two it is.
+            with suppress(ObjectError):
+                self.list_parts(bucket, upload.key, upload.upload_id)
+            raise
         return self._judged(bucket, upload, object_id, is_taken=self._has_upload(bucket, upload))
 
     def _judged(self, bucket: str, upload: Upload, object_id: str, *, is_taken: bool) -> Completion:
@@ -375,7 +381,8 @@ class UploadCalls:
     def _by_head(self, bucket: str, key: str, object_id: str, *, is_taken: bool) -> Completion:
         try:
             metadata = self.head_metadata(bucket, key)
-        except ObjectForbidden:
+        except (ObjectForbidden, HeadRefused):
+            # A 400 is of another key: the answer before, which had a document, was none about credentials.
             return Completion(CompletionState.UNPROVEN)
         if is_taken and metadata is None:
             # Deleted between the two answers: the name is free now, and the upload is there.

@@ -14,7 +14,6 @@ from headrace.kafka.control_records import TargetState
 from headrace.model.clock import wall_ms
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.text_formatting import printable
-from headrace.options import Settings
 from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
@@ -320,42 +319,18 @@ def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
     """One connector's `/status`; of one that has failed, with its sentence."""
     connector, failure = hosted.connector, hosted.shown_failure
     snapshot = _not_begun(hosted.record) if connector is None else connector.snapshot_holder.snapshot
-    snapshot = _with_references(snapshot, hosted.settings)
+    settings, last_error = hosted.settings, snapshot.last_error
+    snapshot = replace(
+        snapshot,
+        problems={what: as_written(one, settings) for what, one in snapshot.problems.items()},
+        last_error=None if last_error is None else as_written(last_error, settings),
+    )
     if failure is not None:
         # What is waited for at a start is among them already.
         is_shown = failure in snapshot.problems.values()
         problems = {**snapshot.problems, **({} if is_shown else {"connector": failure})}
         snapshot = replace(snapshot.without_leadership(), role="failed", problems=problems)
     return snapshot.as_dict()
-
-
-def _with_references(snapshot: Snapshot, settings: Settings | None) -> Snapshot:
-    """The same with the references of its configuration in place of what they lead to, buckets included."""
-
-    def written(told: str | None) -> str | None:
-        return None if told is None else as_written(told, settings)
-
-    def named(bucket: str) -> str:
-        return as_written(bucket, settings)
-
-    sink = snapshot.sink
-    if sink is not None:
-        partitions = tuple(replace(one, detail=written(one.detail)) for one in sink.partitions)
-        sink = replace(sink, partitions=partitions)
-    return replace(
-        snapshot,
-        buckets=tuple(map(named, snapshot.buckets)),
-        # Several buckets are told apart by it.
-        problems={named(what): as_written(one, settings) for what, one in snapshot.problems.items()},
-        last_error=written(snapshot.last_error),
-        mode_reason=written(snapshot.mode_reason),
-        reading=tuple(replace(one, bucket=named(one.bucket)) for one in snapshot.reading),
-        recent=tuple(replace(one, bucket=named(one.bucket)) for one in snapshot.recent),
-        quarantined=tuple(
-            replace(one, bucket=named(one.bucket), error=written(one.error)) for one in snapshot.quarantined
-        ),
-        sink=sink,
-    )
 
 
 def _not_begun(record: ConnectorRecord) -> Snapshot:

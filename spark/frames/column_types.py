@@ -216,15 +216,19 @@ def _scalar_kind(value: Any) -> str | None:
     return type(value).__name__
 
 
-def finished(kind: Any) -> Any:
-    """The type as a column has it: of what was always null nothing is known, and a text takes all."""
+def finished(kind: Any, levels: int = LEVELS) -> Any:
+    """The type as a column has it: a text takes all of what is not known, always null or too deep within."""
     if pa.types.is_null(kind):
         return pa.string()
+    if pa.types.is_map(kind):
+        # A list of structs.
+        below = levels - 2
+        return pa.string() if below < 0 else pa.map_(_plain(kind.key_type), finished(kind.item_type, below))
     if pa.types.is_struct(kind):
-        fields = [(field.name, finished(field.type)) for field in kind]
+        fields = [(field.name, finished(field.type, levels - 1)) for field in kind] if levels else []
         return pa.struct(fields) if fields else pa.string()
     if pa.types.is_list(kind):
-        return pa.list_(finished(kind.value_type))
+        return pa.list_(finished(kind.value_type, levels - 1)) if levels else pa.string()
     return _plain(kind)
 
 

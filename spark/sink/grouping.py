@@ -136,8 +136,11 @@ class Grouping:
         # A thousand groups come again in each batch: what their names are is found out once.
         self._group = lru_cache(maxsize=_REMEMBERED)(self._group_or_problem)
 
-    def split(self, records: ConvertedRecords) -> Groups:
-        """The groups of these records. With names of keys alone, the last record of each key."""
+    def split(self, records: ConvertedRecords, *, keeps_all: bool = False) -> Groups:
+        """The groups of these records. With names of keys alone, the last record of each key.
+
+        `keeps_all`: all of each.
+        """
         topic, partition = records.records.topic, records.records.partition
         columns = [self._codes(variable, records) for variable in self._names.grouping]
         checks = [self._first_times(records)] if self._names.needs_first_time else []
@@ -161,7 +164,7 @@ class Grouping:
                 found.append(GroupRows(group, rows))
         if self._names.is_plain:
             found = _merged(found)
-        if self._names.overwrites:
+        if self._names.overwrites and not keeps_all:
             found = [GroupRows(one.group, None if one.rows is None else one.rows[-1:]) for one in found]
         found.sort(key=_first_row)
         return Groups(parts=tuple(found), faults=_each_once(faults))

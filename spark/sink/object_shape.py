@@ -96,14 +96,16 @@ class ObjectShapes:
         """The names of a group's objects, and what the group is called there."""
         return self.of(group).names, group.removeprefix(_TOMBSTONES)
 
-    def split(self, records: ConvertedRecords) -> Groups:
+    def split(self, records: ConvertedRecords, *, keeps_all: bool = False) -> Groups:
         """The groups of these records, as `Grouping.split`; tombstones are apart, if so told."""
         nulls = records.value.nulls() if self._tombstones is not None else None
         if nulls is None or not nulls.any():
-            return self._values.split(records)
+            return self._values.split(records, keeps_all=keeps_all)
         filled, empty = np.flatnonzero(~nulls), np.flatnonzero(nulls)
-        apart = self._without_values.split(records.take(empty))
-        beside = self._values.split(records.take(filled)) if len(filled) else Groups(parts=())
+        apart = self._without_values.split(records.take(empty), keeps_all=keeps_all)
+        beside = Groups(parts=())
+        if len(filled):
+            beside = self._values.split(records.take(filled), keeps_all=keeps_all)
         parts = [
             *(GroupRows(one.group, filled if one.rows is None else filled[one.rows]) for one in beside.parts),
             *(

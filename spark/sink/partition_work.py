@@ -288,7 +288,7 @@ class PartitionWork:
         # By one that has read no value: it refuses no null by the schema of another record.
         found: dict[int, str] = {}
         for run in sink_records(sink).convert(records.take(rows)).runs:
-            for name, part in self._tools.shapes.split(run).parts:
+            for name, part in self._tools.shapes.split(run, keeps_all=True).parts:
                 group = routed_group(run.records.topic, name, self.partition.topic)
                 taken = run.records.offsets if part is None else run.records.offsets[part]
                 found |= dict.fromkeys(taken.tolist(), group)

@@ -281,6 +281,22 @@ def test_a_first_row_that_is_good_in_no_format_does_not_choose_csv(first: bytes)
     assert set(_reasons(found)) <= {"not_json", "not_utf8"}
 
 
+@pytest.mark.parametrize("form", ["string", "json"])
+def test_a_first_row_that_is_good_in_no_format_before_an_envelope(form: str) -> None:
+    """Where values are texts all rows would be good ones of csv, and hold the others' JSON."""
+    content, config = b"!!!\n" + _row("aiven", "v", 2), {"restore.value": form}
+    with pytest.raises(InvalidObject) as raised:
+        _decoded(_AIVEN, content, config)
+    assert raised.value.reason == "format_undecided"
+
+    found = _decoded(_AIVEN, content, {**config, "input.format": "jsonl"})
+    assert _pairs(found) == [(b"k", b"v" if form == "string" else b'"v"')]
+    # A row of csv, and a text of a log before it.
+    for first in (b"dg==\n", b"!!!\n??\n"):
+        read = _pairs(_decoded(_AIVEN, first + _row("aiven", "v", 2), config))
+        assert [value for _, value in read] == first.split()
+
+
 @pytest.mark.parametrize("rest", [[b"YQ=="], [b"??", b"YQ==", b'{"a":1}'], [b""], [b"[1]", b"YQ=="]])
 def test_a_first_row_that_is_good_in_no_format_before_csv(rest: list[bytes]) -> None:
     """It is a bad row, as others are."""

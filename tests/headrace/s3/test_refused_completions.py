@@ -6,8 +6,10 @@ from typing import Final
 
 import pytest
 
+from headrace.model.errors import AccessDenied
 from headrace.model.sink_entries import Upload
 from headrace.s3.completion import Completion, CompletionState
+from headrace.s3.rivals import Claim
 from headrace.s3.upload_calls import new_upload_calls
 from tests.headrace.s3.scripted_s3 import BUCKET, error, said, settings
 from tests.spark.sink.upload_settings import PLAIN
@@ -30,8 +32,8 @@ UNPROVEN: Final = Completion(CompletionState.UNPROVEN)
 
 
 @contextmanager
-def store(completions: list[bytes], head: bytes) -> Iterator[str]:
-    """The address of a store with the upload, that answers its completions so, and HEADs."""
+def store(completions: list[bytes], head: bytes, parts: bytes = PARTS) -> Iterator[str]:
+    """The address of a store with the upload, that answers its completions so, HEADs and listings."""
     left = iter(completions)
 
     class Handler(QuietHandler):
@@ -40,7 +42,7 @@ def store(completions: list[bytes], head: bytes) -> Iterator[str]:
         def say(self) -> None:
             """What is told for the method."""
             self.body()
-            said = {"POST": lambda: next(left), "GET": lambda: PARTS, "HEAD": lambda: head}
+            said = {"POST": lambda: next(left), "GET": lambda: parts, "HEAD": lambda: head}
             self.wfile.write(said[self.command]())
 
         do_GET = do_POST = do_HEAD = say
@@ -79,3 +81,27 @@ def test_a_refused_completion(completions: list[bytes], head: bytes, found: Comp
     """
     with store(completions, head) as url:
         assert new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours") == found
+
+
+@pytest.mark.parametrize("code", ["ExpiredToken", "InvalidAccessKeyId"])
+def test_a_look_by_credentials_that_are_not_valid(code: str) -> None:
+    """Without conditions the first answer is a HEAD's, which is 400 for them, too: of any object."""
+    unknown = [error("NotImplemented", 501)]
+    with store(unknown, OTHER_KEY, error(code, 400)) as url, pytest.raises(AccessDenied, match=code):
+        new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours")
+
+
+def test_a_look_where_parts_may_not_be_listed() -> None:
+    """Nothing says that it is not the credentials, and the sentence names the right."""
+    unknown = [error("NotImplemented", 501)]
+    with store(unknown, OTHER_KEY, error("AccessDenied", 403)) as url, pytest.raises(AccessDenied):
+        new_upload_calls(settings(url), PLAIN).complete(BUCKET, UPLOAD, object_id="ours")
+
+
+@pytest.mark.parametrize("head", [said(b"", status=403), OTHER_KEY], ids=["forbidden", "another key"])
+def test_a_claimed_name_that_nothing_is_told_of(head: bytes) -> None:
+    """At least once, S3's 400 is as its 403: the object fails, and its records are read again."""
+    with store([error("PreconditionFailed", 412)], head) as url:
+        calls = new_upload_calls(settings(url), PLAIN)
+        claim = Claim(prove=lambda: None, main_key=UPLOAD.key)
+        assert calls.complete(BUCKET, UPLOAD, object_id="ours", claim=claim) == UNPROVEN

@@ -18,7 +18,7 @@ from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedOffsets, HostedPort
 from ingest.connect.worker_view import shown_connector
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, InvalidOffsets, NotLeading
-from ingest.http.snapshot import QuarantinedObject, ReadingObject, RecentObject, Snapshot
+from ingest.http.snapshot import Snapshot
 from tests.ingest.connect.test_changes_of_lost_pasts import _CONFLUENT
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
 
@@ -176,29 +176,6 @@ def test_the_problems_of_one_that_runs_name_references() -> None:
         assert condition.problems == (_SHOWN,)
     shown = shown_connector(life)
     assert (shown["problems"], shown["last_error"]) == ({"listing": _SHOWN}, _SHOWN)
-
-
-def test_the_status_of_one_that_runs_names_its_buckets_as_they_were_written() -> None:
-    """Where a problem is of one of several, and where an object is shown."""
-    figures: dict[str, Any] = {"topic": "t", "records": 0, "bytes": 1, "at_ms": 1}
-    ended = {**figures, "bucket": "bucket", "key": "bucket/k", "reason": None, "bad": 0}
-    shown = shown_connector(
-        _life(
-            Unavailable(_TOLD),
-            buckets=("bucket", "others"),
-            mode_reason=_TOLD,
-            problems={"bucket others": "No.", "objects bucket": _TOLD},
-            reading=(ReadingObject(slot=0, bucket="bucket", key="k", others=0, **figures),),
-            recent=(RecentObject(state="done", **ended),),
-            quarantined=(QuarantinedObject(position="byte 1", error=_TOLD, **ended),),
-        )
-    )
-
-    assert shown["problems"]["objects ${env:BUCKET}"] == _SHOWN
-    assert (shown["buckets"], shown["mode_reason"]) == (("${env:BUCKET}", "others"), _SHOWN)
-    objects = [shown[name][0] for name in ("reading", "recent", "quarantined")]
-    assert {one["bucket"] for one in objects} == {"${env:BUCKET}"}
-    assert (objects[1]["key"], objects[2]["error"]) == ("bucket/k", _SHOWN)
 
 
 @pytest.mark.parametrize(

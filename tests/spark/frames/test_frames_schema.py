@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -9,7 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
+from spark.frames.arrow_casts import cast
 from spark.frames.column_types import (
     Unfit,
     columns_of_rows,
@@ -21,6 +25,7 @@ from spark.frames.column_types import (
     type_of,
     type_of_json,
 )
+from spark.frames.inference import refuse_too_deep
 
 _SCALARS = st.sampled_from(
     [
@@ -230,3 +235,48 @@ def test_what_is_nested_too_deep_is_a_text(form: tuple[str, str]) -> None:
     too_deep = b'{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
     assert columns_of_rows([too_deep, b'{"b":1}']) == [("b", pa.int64())]
     assert type_of_json(too_deep) == pa.string()
+
+
+@pytest.mark.parametrize(
+    ("wrapped", "most"),
+    [
+        (lambda kind: pa.struct([("a", kind)]), 62),
+        (pa.list_, 62),
+        (lambda kind: pa.map_(pa.string(), kind), 31),
+    ],
+    ids=["struct", "list", "map"],
+)
+def test_what_parquet_has_too_deep_is_a_text(wrapped: Callable[[Any], Any], most: int) -> None:
+    """Its columns have types of their own, and the remedy of a schema that was kept is to infer it again."""
+    kind: Any = pa.int64()
+    for _ in range(most):
+        kind = wrapped(kind)
+    deeper = wrapped(kind)
+    ((_, same),) = merged_schema([], [("c", kind)])
+    ((_, other),) = merged_schema([], [("c", deeper)])
+
+    assert finished(same).equals(kind)
+    cut = finished(other)
+    refuse_too_deep(StructType([StructField("c", from_arrow_type(cut))]), is_inferred=True)
+    text: Any = pa.string()
+    for _ in range(most):
+        text = wrapped(text)
+    assert cut.equals(text)
+
+
+@pytest.mark.parametrize("levels", [63, 90])
+def test_values_of_parquet_that_are_too_deep_are_their_json(levels: int) -> None:
+    """Down to where the column ends."""
+    kind: Any = pa.int64()
+    value: Any = 1
+    within = "1"
+    for level in range(levels):
+        kind, value = pa.list_(kind), [value]
+        within = f"[{within}]" if level < levels - 62 else within
+    read = cast(pa.array([value, None], kind), finished(kind))
+
+    assert read is not None
+    first, nothing = read.to_pylist()
+    for _ in range(62):
+        (first,) = first
+    assert (first, nothing) == (within, None)

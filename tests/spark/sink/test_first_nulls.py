@@ -38,11 +38,11 @@ def _configured(changes: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _records(keys: Sequence[bytes]) -> list[Record]:
-    """The first is a tombstone, the others are records of a schema."""
+def _records(keys: Sequence[bytes], nulls: int = 1) -> list[Record]:
+    """The first ones are tombstones, the others are records of a schema."""
     schema = {"type": "record", "name": "Ordered", "fields": [{"name": "ordered", "type": "int"}]}
     value = framed_as(_REGISTRY, "AVRO", json.dumps(schema), datum(schema, {"ordered": 1}), "t-ordered")
-    values = [None, *[value] * (len(keys) - 1)]
+    values = [*[None] * nulls, *[value] * (len(keys) - nulls)]
     return [
         Record("t", 0, offset, 1_800_000_000_000, key, each, ())
         for offset, (key, each) in enumerate(zip(keys, values, strict=True))
@@ -51,7 +51,12 @@ def _records(keys: Sequence[bytes]) -> list[Record]:
 
 @contextmanager
 def _read_again(
-    folder: Path, changes: Mapping[str, str], done: int, *, is_earlier: bool = False
+    folder: Path,
+    changes: Mapping[str, str],
+    done: int,
+    *,
+    is_earlier: bool = False,
+    records: Sequence[Record] | None = None,
 ) -> Iterator[PartitionWork]:
     """What reads once more what it, fetched otherwise, has archived: of the group of the record `done`.
 
@@ -59,12 +64,12 @@ def _read_again(
     """
     settings = sink_settings(_configured(changes))
     assert settings.sink is not None
-    driven, records = DrivenTools(settings, folder), kafka_records(_records([b"a", b"b", b"b"]))
+    driven, those = DrivenTools(settings, folder), kafka_records(records or _records([b"a", b"b", b"b"]))
     try:
         before = GroupingOptions(hash="before", options=grouping_options(settings.sink))
         tools = _tools_after(before, driven, settings) if is_earlier else driven.tools.for_topic("t")
         # Alone, as they were fetched then.
-        alone = [sink_records(settings.sink).convert(records.take(slice(row, row + 1))) for row in range(3)]
+        alone = [sink_records(settings.sink).convert(those.take(slice(row, row + 1))) for row in range(3)]
         group = [tools.shapes.split(run).parts[0].group for one in alone for run in one.runs][done]
         archived: Any = (
             {"earlier": (EarlierGroups(options="before", done=((group, 2),)),)}
@@ -73,7 +78,7 @@ def _read_again(
         )
         grant = PartitionGrant(topic="t", partition=0, topic_id="id", offset=0, highest=2, **archived)
         work = PartitionWork(grant, tools)
-        work.add(records, NOON_MS)
+        work.add(those, NOON_MS)
         yield work
     finally:
         driven.close()
@@ -113,6 +118,16 @@ def test_one_that_no_object_has_is_a_bad_record(form: str, tmp_path: Path) -> No
     with _read_again(tmp_path, {"output.format": form, "errors.tolerance": "none"}, 1) as work:
         assert work.stop is not None
         assert (work.stop.offset, work.stop.reason) == (0, "null_value")
+
+
+def test_several_of_one_key_are_bad_records_of_names_of_keys_alone(tmp_path: Path) -> None:
+    """Where an object has the last record of its key, the ones before are of the same group."""
+    records = _records([b"a", b"a", b"b"], nulls=2)
+    with _read_again(tmp_path, {"file.name.template": "{{key}}"}, 2, records=records) as work:
+        found = work.transaction(NOON_MS)
+        assert work.stop is None
+        assert found is not None
+        assert (found.bad, found.checkpoint.offset) == (("null_value", "null_value"), 3)
 
 
 def test_one_whose_group_is_not_known_stops_its_partition(tmp_path: Path) -> None:
