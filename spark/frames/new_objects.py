@@ -88,6 +88,7 @@ class Discovery:
         self._most_waiting = settings.discovery.max_pending_objects
         self._is_listing_paused = False
         self._is_closing = False
+        self._is_only_batch = False
         self._full_listings = 0
         self.mode = ""
         self.left_out: Counter[str] = Counter()
@@ -161,10 +162,14 @@ class Discovery:
                 self._messages.finish(found, effects)
         self._apply(effects)
 
-    def only_what_is_there(self, *, at_once: bool) -> None:
-        """Find what the first full listing finds and no more; `at_once`: however much that is."""
+    def only_what_is_there(self, *, at_once: bool, is_only_batch: bool = False) -> None:
+        """Find what the first full listing finds and no more; `at_once`: however much that is.
+
+        `is_only_batch`: no other is asked for, so it has all of that, or there is none.
+        """
         with self._changed:
             self._is_closing = True
+            self._is_only_batch = is_only_batch
             if at_once:
                 self._most_waiting = sys.maxsize
             self._balance()
@@ -384,6 +389,8 @@ class Discovery:
     def _raise_if_broken(self) -> None:
         if self._error is not None:
             raise self._error
-        if self._is_refused() and not self._full_listings and not self._waiting.has_any(wall_ms()):
+        # What waits is read before the query ends, but where its one batch would hide that there is more.
+        is_read_first = not self._is_only_batch and self._waiting.has_any(wall_ms())
+        if self._is_refused() and not self._full_listings and not is_read_first:
             assert self._problem is not None, "it is what refuses"
             raise self._problem

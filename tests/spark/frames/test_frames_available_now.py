@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import structlog
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from headrace.model.errors import SourceUnavailable
 from ingest.source.catalogue import Baseline
@@ -36,6 +37,8 @@ class Listed:
         self.storage_class = "STANDARD"
         self.restore: str | None = ""
         """What is shown of each to those who ask for it; None where the store refuses that."""
+        self.is_begun_only = False
+        """Whether the pages after the first one are denied."""
         handler = type("Handler", (_Handler,), {"listed": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -78,7 +81,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(501)
             return
         body = self.listed.page(begin, self.listed.restore or "" if is_asked else "").encode()
-        self.send_response(200)
+        is_denied = self.listed.is_begun_only and begin > 0
+        if is_denied:
+            body = b"<Error><Code>AccessDenied</Code></Error>"
+        self.send_response(403 if is_denied else 200)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -181,6 +187,44 @@ def test_a_read_says_what_it_leaves_out(
 
     assert [line["keys"] for line in lines if line["event"] == "object_archived"] == warned
     assert sum(len(each.splits) for each in parts) == (0 if warned else 3)
+
+
+@pytest.mark.parametrize("is_once", [True, False])
+def test_one_batch_is_all_that_is_there_or_none(listed: Listed, tmp_path: Path, is_once: bool) -> None:
+    """`Trigger.Once` asks for no other, which would tell that its listing has no end: it ended in success."""
+    listed.count, listed.is_begun_only = 9, True
+    given = {
+        "path": "s3://bucket/in/",
+        "state.path": str(tmp_path),
+        "aws.s3.endpoint": listed.url,
+        "aws.access.key.id": "x",
+        "aws.secret.access.key": "y",
+    }
+    reader = HeadraceSource(given).streamReader(RECORDS)
+    sizes: list[int] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        at = reader.initialOffset()
+        limit = ReadAllAvailable() if is_once else reader.getDefaultReadLimit()
+        if not is_once:
+            reader.prepareForTriggerAvailableNow()
+        try:
+            for _ in range(1 if is_once else 2):
+                end = reader.latestOffset(at, limit)
+                sizes.append(sum(len(part.splits) for part in reader.partitions(at, end)))
+                at = end
+        except Exception as error:  # noqa: BLE001  # compared below
+            errors.append(error)
+
+    query = threading.Thread(target=run, daemon=True)
+    query.start()
+    query.join(_SECONDS)
+    reader.stop()
+
+    assert not query.is_alive(), "it waits for ever"
+    assert sizes == ([] if is_once else [_PAGE])
+    assert ["AccessDenied" in str(error) for error in errors] == [True]
 
 
 class Failing:
