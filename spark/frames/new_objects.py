@@ -206,9 +206,10 @@ class Discovery:
                 for message in messages:
                     self._on_message(message)
             case ListingPage():
+                # First, as nothing is added while it refuses.
+                self._problem = None
                 for found in event.objects:
                     self._on_listed(found)
-                self._problem = None
                 if event.is_full and event.is_last:
                     self._full_listings += 1
                 self._listeners.page_done(self._bucket)
@@ -353,7 +354,8 @@ class Discovery:
         if reason := self._reason(found):
             self.left_out[reason] += 1
             return None
-        if not (self._is_closing and self._full_listings):
+        # Nor while listings are refused: uploads without end would hold up what ends the query.
+        if not (self._is_closing and (self._full_listings or self._is_refused())):
             self._waiting.add(key, found, is_fresh=is_fresh)
         return found.id
 

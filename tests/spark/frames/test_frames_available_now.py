@@ -1,5 +1,6 @@
 """What a listing finds is read: all by `Trigger.AvailableNow`, whatever limits, room and ages are."""
 
+import json
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -14,9 +15,10 @@ import structlog
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from headrace.model.errors import SourceUnavailable
+from headrace.model.objects import ListingPage, ObjectId, S3Object
 from ingest.source.catalogue import Baseline
 from ingest.source.object_selection import object_filter_of
-from listeners.discovery_events import ListingFailed
+from listeners.discovery_events import HeadAnswer, ListingFailed, Message, Received
 from spark.frames.admission import NO_LIMITS
 from spark.frames.frame_options import reading_settings
 from spark.frames.inference import RECORDS
@@ -227,6 +229,11 @@ def test_one_batch_is_all_that_is_there_or_none(listed: Listed, tmp_path: Path, 
     assert ["AccessDenied" in str(error) for error in errors] == [True]
 
 
+def listed_object(key: str) -> S3Object:
+    """An object of a byte."""
+    return S3Object(id=ObjectId("bucket", key, "e"), size=1, last_modified_ms=0)
+
+
 class Failing:
     """A discovery whose listings fail, by a clock that stands still."""
 
@@ -243,12 +250,46 @@ class Failing:
 
     def _made(self, _settings: Any, post: Any, _counters: Any) -> Any:
         self.post = post
-        return Mock()
+        self.listeners = Mock()
+        return self.listeners
 
     def fail(self, seconds: int) -> None:
         """Another attempt has failed, at this time."""
         self.now = at(seconds * 1000)
         self.post(ListingFailed(bucket="bucket", listing_id=1, error=SourceUnavailable("no answer")))
+
+    def upload(self, key: str) -> None:
+        """A message names an object, and a HEAD has found it."""
+        created = {
+            "eventVersion": "2.1",
+            "eventSource": "aws:s3",
+            "eventName": "ObjectCreated:Put",
+            "eventTime": "2026-01-01T00:00:00.000Z",
+            "s3": {"bucket": {"name": "bucket"}, "object": {"key": key, "size": 1, "sequencer": "01"}},
+        }
+        self.post(Received(messages=(Message(id=key, body=json.dumps({"Records": [created]})),)))
+        token = self.listeners.request_head.call_args.args[0]
+        self.post(HeadAnswer(token=token, answer=listed_object(key)))
+
+    def page(self, *keys: str) -> None:
+        """A page of the listing, which is not the last."""
+        objects = tuple(listed_object(key) for key in keys)
+        self.post(
+            ListingPage(
+                bucket="bucket",
+                listing_id=1,
+                is_full=True,
+                after_key=None,
+                through_key=keys[-1],
+                objects=objects,
+            )
+        )
+
+    def batch(self) -> list[str]:
+        """The keys of what goes into a batch, which is durable at once."""
+        found = self.discovery.take(NO_LIMITS)
+        self.discovery.admit(1, found)
+        return [each.id.key for each in found.values()]
 
 
 def test_a_query_that_ends_by_itself_ends_where_it_cannot_list(tmp_path: Path) -> None:
@@ -273,6 +314,25 @@ def test_a_query_that_ends_by_itself_ends_where_it_cannot_list(tmp_path: Path) -
     query.join(_SECONDS)
 
     assert [str(error) for error in errors] == ["no answer"]
+
+
+def test_uploads_do_not_keep_a_query_from_its_end_that_cannot_list(tmp_path: Path) -> None:
+    """What waits is read, then it ends: each upload was a batch of its own. A page is read all the same."""
+    failing = Failing(tmp_path)
+    failing.discovery.only_what_is_there(at_once=True)
+    failing.upload("in/before")
+    for seconds in range(0, 601, 60):
+        failing.fail(seconds)
+    failing.upload("in/since")
+
+    assert failing.batch() == ["in/before"]
+    failing.upload("in/later")
+    with pytest.raises(SourceUnavailable):
+        failing.batch()
+    settled = [each for call in failing.listeners.settle.call_args_list for each in call.args[0]]
+    assert settled == [], "messages are held, and go back with the end"
+    failing.page("in/listed", "in/since")
+    assert failing.batch() == ["in/listed", "in/since"]
 
 
 def test_a_query_that_does_not_end_waits_for_its_listing_and_the_log_says_so_again(tmp_path: Path) -> None:
