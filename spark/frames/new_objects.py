@@ -84,7 +84,9 @@ class Discovery:
         self._error: BaseException | None = None
         self._problem: HeadraceError | None = None
         self._clock = clock
-        self._failing_since_ms = self._failed_for_ms = self._logged_again_ms = 0
+        self._failing_since_ms = self._last_failure_ms = self._failed_for_ms = self._logged_again_ms = 0
+        self._most_apart_ms = settings.s3.backoff.max_delay_ms + _PATIENCE_MS // 2
+        """Failures further apart were not in a row: between two are a call, which times out, and a pause."""
         self._most_waiting = settings.discovery.max_pending_objects
         self._is_listing_paused = False
         self._is_closing = False
@@ -255,9 +257,10 @@ class Discovery:
     def _on_listing_failed(self, error: HeadraceError) -> None:
         """Note it, and log it: at once, and then after pauses that double."""
         now_ms = self._clock().steady_ms
-        if self._problem is None:
+        # Pages without keys are not posted: what lies between failures tells that there were some.
+        if self._problem is None or now_ms - self._last_failure_ms > self._most_apart_ms:
             self._failing_since_ms = self._logged_again_ms = now_ms
-        self._problem = error
+        self._problem, self._last_failure_ms = error, now_ms
         self._failed_for_ms = now_ms - self._failing_since_ms
         if now_ms >= self._logged_again_ms:
             _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))
@@ -384,7 +387,7 @@ class Discovery:
         if self._problem is None:
             return False
         # Where the query ends with the listing nothing else would show that it waits, nor end it. Counted to
-        # the last failure, as pages without keys, which are not posted, may have come since.
+        # the last failure, as pages without keys may have come since.
         has_lasted = self._is_closing and self._failed_for_ms >= _PATIENCE_MS
         return has_lasted or is_lasting(self._problem)
 

@@ -2,10 +2,11 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from unittest.mock import Mock
 from urllib.parse import parse_qs, urlsplit
@@ -237,9 +238,10 @@ def listed_object(key: str) -> S3Object:
 class Failing:
     """A discovery whose listings fail, by a clock that stands still."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: Mapping[str, str] = MappingProxyType({})) -> None:
         self.now = at(0)
-        settings = reading_settings({"path": "s3://bucket/in/", "rows": "columns", "state.path": str(folder)})
+        given = {"path": "s3://bucket/in/", "rows": "columns", "state.path": str(folder), **options}
+        settings = reading_settings(given)
         self.discovery = Discovery(
             settings,
             known=KnownObjects(),
@@ -297,6 +299,7 @@ def test_a_query_that_ends_by_itself_ends_where_it_cannot_list(tmp_path: Path) -
     failing = Failing(tmp_path)
     failing.discovery.only_what_is_there(at_once=True)
     failing.fail(5)
+    failing.fail(305)
     failing.fail(604)
     failing.now = at(7_200_000)
     assert failing.discovery.take(NO_LIMITS) == {}
@@ -314,6 +317,25 @@ def test_a_query_that_ends_by_itself_ends_where_it_cannot_list(tmp_path: Path) -
     query.join(_SECONDS)
 
     assert [str(error) for error in errors] == ["no answer"]
+
+
+@pytest.mark.parametrize(("longest", "ends"), [("20000", False), ("3600000", True)])
+def test_failures_far_apart_are_not_in_a_row(tmp_path: Path, longest: str, ends: bool) -> None:
+    """Where many keys were deleted S3 answers with pages that have none; but pauses may be long as well."""
+    failing = Failing(tmp_path, {"aws.s3.backoff.max.delay.ms": longest})
+    failing.discovery.only_what_is_there(at_once=True)
+    failing.fail(5)
+    failing.fail(665)
+
+    if ends:
+        with pytest.raises(SourceUnavailable):
+            failing.batch()
+        return
+    assert failing.batch() == []
+    failing.fail(965)
+    failing.fail(1265)
+    with pytest.raises(SourceUnavailable):
+        failing.batch()
 
 
 def test_uploads_do_not_keep_a_query_from_its_end_that_cannot_list(tmp_path: Path) -> None:
