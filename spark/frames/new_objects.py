@@ -84,10 +84,13 @@ class Discovery:
         self._error: BaseException | None = None
         self._problem: HeadraceError | None = None
         self._clock = clock
-        self._failing_since_ms = self._failed_for_ms = self._logged_again_ms = 0
+        self._failing_since_ms = self._last_failure_ms = self._failed_for_ms = self._logged_again_ms = 0
+        self._most_apart_ms = settings.s3.backoff.max_delay_ms + _PATIENCE_MS // 2
+        """Failures further apart were not in a row: between two are a call, which times out, and a pause."""
         self._most_waiting = settings.discovery.max_pending_objects
         self._is_listing_paused = False
         self._is_closing = False
+        self._is_only_batch = False
         self._full_listings = 0
         self.mode = ""
         self.left_out: Counter[str] = Counter()
@@ -161,10 +164,14 @@ class Discovery:
                 self._messages.finish(found, effects)
         self._apply(effects)
 
-    def only_what_is_there(self, *, at_once: bool) -> None:
-        """Find what the first full listing finds and no more; `at_once`: however much that is."""
+    def only_what_is_there(self, *, at_once: bool, is_only_batch: bool = False) -> None:
+        """Find what the first full listing finds and no more; `at_once`: however much that is.
+
+        `is_only_batch`: no other is asked for, so it has all of that, or there is none.
+        """
         with self._changed:
             self._is_closing = True
+            self._is_only_batch = is_only_batch
             if at_once:
                 self._most_waiting = sys.maxsize
             self._balance()
@@ -201,9 +208,10 @@ class Discovery:
                 for message in messages:
                     self._on_message(message)
             case ListingPage():
+                # First, as nothing is added while it refuses.
+                self._problem = None
                 for found in event.objects:
                     self._on_listed(found)
-                self._problem = None
                 if event.is_full and event.is_last:
                     self._full_listings += 1
                 self._listeners.page_done(self._bucket)
@@ -249,9 +257,10 @@ class Discovery:
     def _on_listing_failed(self, error: HeadraceError) -> None:
         """Note it, and log it: at once, and then after pauses that double."""
         now_ms = self._clock().steady_ms
-        if self._problem is None:
+        # Pages without keys are not posted: what lies between failures tells that there were some.
+        if self._problem is None or now_ms - self._last_failure_ms > self._most_apart_ms:
             self._failing_since_ms = self._logged_again_ms = now_ms
-        self._problem = error
+        self._problem, self._last_failure_ms = error, now_ms
         self._failed_for_ms = now_ms - self._failing_since_ms
         if now_ms >= self._logged_again_ms:
             _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))
@@ -348,7 +357,8 @@ class Discovery:
         if reason := self._reason(found):
             self.left_out[reason] += 1
             return None
-        if not (self._is_closing and self._full_listings):
+        # Nor while listings are refused: uploads without end would hold up what ends the query.
+        if not (self._is_closing and (self._full_listings or self._is_refused())):
             self._waiting.add(key, found, is_fresh=is_fresh)
         return found.id
 
@@ -377,13 +387,15 @@ class Discovery:
         if self._problem is None:
             return False
         # Where the query ends with the listing nothing else would show that it waits, nor end it. Counted to
-        # the last failure, as pages without keys, which are not posted, may have come since.
+        # the last failure, as pages without keys may have come since.
         has_lasted = self._is_closing and self._failed_for_ms >= _PATIENCE_MS
         return has_lasted or is_lasting(self._problem)
 
     def _raise_if_broken(self) -> None:
         if self._error is not None:
             raise self._error
-        if self._is_refused() and not self._full_listings and not self._waiting.has_any(wall_ms()):
+        # What waits is read before the query ends, but where its one batch would hide that there is more.
+        is_read_first = not self._is_only_batch and self._waiting.has_any(wall_ms())
+        if self._is_refused() and not self._full_listings and not is_read_first:
             assert self._problem is not None, "it is what refuses"
             raise self._problem

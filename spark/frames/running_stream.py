@@ -102,10 +102,10 @@ class RunningStream:
         self._recent = {batch: objects}
         return self.offset(batch)
 
-    def only_what_is_there(self, limits: ReadLimits) -> None:
+    def only_what_is_there(self, limits: ReadLimits, *, is_only_batch: bool = False) -> None:
         """Batches, of these limits, end with what the first full listing has found."""
         self._is_available_now = True
-        self._discovery.only_what_is_there(at_once=limits == NO_LIMITS)
+        self._discovery.only_what_is_there(at_once=limits == NO_LIMITS, is_only_batch=is_only_batch)
 
     def partitions(self, start: Offset, end: Offset) -> list[FramePartition]:
         """The partitions of these batches; one without splits for a batch whose objects are all left out."""

@@ -403,7 +403,7 @@ class HeadraceStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         running = self._run()
         if isinstance(limit, ReadAllAvailable):
             # It asks this once, and takes no limits of the options.
-            running.only_what_is_there(NO_LIMITS)
+            running.only_what_is_there(NO_LIMITS, is_only_batch=True)
             return running.next_offset(start, NO_LIMITS)
         return running.next_offset(start, self._settings.limits)
 

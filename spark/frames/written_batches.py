@@ -133,8 +133,8 @@ class WrittenBatches:
                     "batches_before_unknown",
                     batch=number,
                     path=f"{self._store.where}/{self._folder}",
-                    detail="state.path has none of them: a batch that was written with another state.path "
-                    "is there twice now",
+                    detail="there is none here: if batches of this checkpoint were written with another "
+                    "state.path, or as another query, the last of them may be there twice",
                 )
             return batch
         content = self._store.read(name)
