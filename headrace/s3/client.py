@@ -10,7 +10,8 @@ import hashlib
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -33,7 +34,14 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import answer_of, is_condition_refused, refusal, refuse_strangers
+from headrace.aws.aws_errors import (
+    AwsRefusal,
+    answer_of,
+    classify,
+    is_condition_refused,
+    refusal,
+    refuse_strangers,
+)
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -257,6 +265,19 @@ class WriteConflict(SourceUnavailable):
 
 class ConditionsUnknown(ObjectError):
     """The store knows no such request (501): no conditions, where it had one."""
+
+
+@contextmanager
+def but_for_credentials() -> Iterator[None]:
+    """Passes over what S3 refuses in the block, but credentials, their clock, and that S3 is away."""
+    try:
+        yield
+    except HeadraceError as error:
+        cause = error.__cause__
+        if isinstance(error, SourceUnavailable) or not isinstance(cause, ClientError):
+            raise
+        if classify(*answer_of(cause), cause.operation_name) in {AwsRefusal.CREDENTIALS, AwsRefusal.CLOCK}:
+            raise
 
 
 def translate_upload(error: Exception, *, what: str) -> HeadraceError:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
@@ -27,6 +27,7 @@ from headrace.s3.client import (
     UploadEnded,
     WriteConflict,
     attempted,
+    but_for_credentials,
     customer_key,
     given_at_start,
     new_s3_client,
@@ -220,7 +221,7 @@ class UploadCalls:
                 return self._once(bucket, upload, object_id, {})
         except HeadRefused:
             # Of credentials that are not valid, too: what has a document says which of the two it is.
-            with suppress(ObjectError):
+            with but_for_credentials():
                 self.list_parts(bucket, upload.key, upload.upload_id)
             raise
         return self._judged(bucket, upload, object_id, is_taken=self._has_upload(bucket, upload))

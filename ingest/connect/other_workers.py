@@ -108,11 +108,12 @@ class Liveness:
         with self._lock:
             self._gone.discard(name)
 
-    def expect(self, before: WorkersRecord | None) -> None:
+    def expect(self, before: WorkersRecord | None, *, only_known: bool = False) -> None:
         """Wait for the workers of before as if they had just been heard of; shortly for who led.
 
         Who leads again has received no heartbeat meanwhile: that time is no reason to wait less. How long one
         was silent before is, or a dead one was never missed where the lead changes faster than a session.
+        `only_known` leaves out who has not been heard of, or has left.
         """
         if before is None:
             return
@@ -127,9 +128,9 @@ class Liveness:
                 if name in before.workers or one[0] > self._led_at
             }
             for name, worker in before.workers.items():
-                if name == self._own_id or name in self._gone:
-                    continue
                 known, granted = self._heard.get(name), now
+                if name == self._own_id or name in self._gone or (only_known and known is None):
+                    continue
                 if name == before.leader:
                     granted = least
                 elif known is not None and away < _REMEMBERED_SESSIONS * session:

@@ -259,7 +259,7 @@ class Worker:
             self._liveness.expect(self._workers)
         self._assign({self._id: self._url} | self._liveness.others())
         if began != self._leads_began:
-            self._liveness.expect(self._workers)  # before this write they could not know whom to tell
+            self._liveness.expect(self._workers, only_known=True)  # before they could not know whom to tell
             self._leads_began = began
 
     def _assign(self, live: Mapping[str, str | None]) -> None:

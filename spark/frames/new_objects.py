@@ -297,7 +297,7 @@ class Discovery:
             if not self._is_new(announced):
                 return self._found(announced)
             # No event says whether it is archived, and what a batch of the log has is to be read.
-        question = self._heads.open(event, keys, wall_ms())
+        question = self._heads.open(event, keys, now())
         self._ask(question.request)
         return question.token
 

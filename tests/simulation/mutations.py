@@ -344,7 +344,7 @@ MUTATIONS: Final = {
         "source",
         "a version that a listing shows waits for the HEAD about an earlier one",
         "ingest/source/catalogue/catalogue.py",
-        "elif self.questions.may_wait(route, entry) and self.questions.hold_listed(s3_object, now.wall_ms):",
+        "elif self.questions.hold_listed(s3_object, route, entry, now):",
         "elif False:",
     ),
     "the first start that could see a key": Mutation(

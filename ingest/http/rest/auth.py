@@ -38,8 +38,6 @@ _LOOK_SECONDS: Final = 1.0
 _MOMENT_SECONDS: Final = 60.0
 # Files are not replaced on all machines at once: until then workers still know each other by what was before.
 _FORMER_SECONDS: Final = 900.0
-# Each may be tried in turn by a worker that is refused.
-_MOST_FORMER: Final = 8
 
 
 class InvalidAuthFile(InvalidConfiguration):
@@ -112,14 +110,14 @@ class AuthFile:
         self._lock = threading.Lock()
         self._version = _version(path)
         self._accounts = read_accounts(path)
-        self._former: list[tuple[Accounts, float]] = []
+        self._former: tuple[Accounts, float] | None = None
         self._looked = clock()
         self._failure: tuple[str, float] | None = None
 
     def admit(self, path: str, headers: Message) -> Response | None:
         """None for who proves to be one of the users, else 401.
 
-        Where workers report that they are alive, one that still has a former file is admitted, too, and
+        Where workers report that they are alive, one that still has the former file is admitted, too, and
         no other user than theirs.
         """
         known = self._known()
@@ -130,7 +128,7 @@ class AuthFile:
 
     def authorizations(self) -> list[str]:
         """The `Authorization`s with which workers of one group talk to each other, the one of now first."""
-        return list(dict.fromkeys(_first_account(accounts.of_workers()) for accounts in self._known()))
+        return [_first_account(accounts.of_workers()) for accounts in self._known()]
 
     @property
     def problem(self) -> str | None:
@@ -148,8 +146,9 @@ class AuthFile:
             if now - self._looked >= _LOOK_SECONDS:
                 self._looked = now
                 self._look(now)
-            self._former = [one for one in self._former if now < one[1]]
-            return [self._accounts, *(accounts for accounts, _ in self._former)]
+            if self._former is not None and now >= self._former[1]:
+                self._former = None
+            return [self._accounts, *([] if self._former is None else [self._former[0]])]
 
     def _look(self, now: float) -> None:
         version = _version(self._path)
@@ -167,7 +166,7 @@ class AuthFile:
             return
         self._failure, self._version = None, version
         if read.passwords != self._accounts.passwords:
-            self._former = [(self._accounts, now + _FORMER_SECONDS), *self._former][:_MOST_FORMER]
+            self._former = (self._accounts, now + _FORMER_SECONDS)
             self._accounts = read
             _log.info("auth_file_read", users=len(read.passwords))
 

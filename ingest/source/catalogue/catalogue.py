@@ -114,8 +114,7 @@ class Catalogue:
     ) -> Effects:
         """What follows from the answer to a HEAD: the object, None for 404, or `is_forbidden` for 403."""
         effects = EffectsBuilder()
-        access = self.states.access.asked(token)
-        if access is not None:
+        if (access := self.states.access.asked(token)) is not None:
             access.headed(now, effects, is_found=found is not None, is_forbidden=is_forbidden)
             return effects.effects()
         question = self.questions.pop(token)
@@ -200,6 +199,11 @@ class Catalogue:
                 if not known.entry.sides:
                     self.states.owe_action(known.id, known.entry, effects)
         return effects.effects()
+
+    def begin_overdue(self, now: Instant, effects: EffectsBuilder) -> None:
+        """What listings showed of keys whose HEAD has had no answer for ten minutes is pending now."""
+        for shown in self.questions.overdue_listed(now.steady_ms):
+            self._pending_after_listing(shown, self.states.ledger.get(shown.id), now, effects)
 
     def look_again(self) -> None:
         """What is owed up to `skip_through` is to be named once more, as a listing names the rest."""
@@ -289,12 +293,8 @@ class Catalogue:
     def is_idle(self) -> bool:
         """True when nothing is pending, active or failed, owed to the ledger, or asked of S3."""
         states = self.states
-        return (
-            not (
-                states.table or states.has_unfinished or states.unwritten or states.deferred or self.questions
-            )
-            and not self.is_taking_stock
-        )
+        is_owed = states.table or states.has_unfinished or states.unwritten or states.deferred
+        return not (is_owed or self.questions or self.is_taking_stock)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -369,7 +369,7 @@ class Catalogue:
                 effects.ignore("restored", event)
                 return None
         if event.etag is None or self.questions.is_needed(event, now.wall_ms):
-            question = self.questions.open(event, keys, now.wall_ms)
+            question = self.questions.open(event, keys, now)
             effects.heads.append(question.request)
             return question.token
         s3_object = as_announced(event, ObjectId(event.bucket, event.key, event.etag), now.wall_ms)
@@ -434,7 +434,7 @@ class Catalogue:
         if isinstance(route, ExclusionReason):
             effects.ignore(route.value, s3_object.id)
             self._listings[s3_object.id.bucket].unread.left_out(route, s3_object.id.key)
-        elif self.questions.may_wait(route, entry) and self.questions.hold_listed(s3_object, now.wall_ms):
+        elif self.questions.hold_listed(s3_object, route, entry, now):
             self._listings[s3_object.id.bucket].unread.read()
         else:
             s3_object = s3_object if entry is None else in_its_time(s3_object, entry)

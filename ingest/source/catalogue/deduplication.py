@@ -5,9 +5,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, takewhile
 from typing import Final
 
+from headrace.model.clock import Instant
 from headrace.model.ledger_entry import REVIVABLE_REASONS, LedgerEntry, State
 from headrace.model.objects import ObjectId, Route, S3Object
 from ingest.source.catalogue.effects import HeadRequest
@@ -188,16 +189,16 @@ class HeadRequests:
             or self._is_old(event, now_ms)
         )
 
-    def open(self, event: ObjectEvent, keys: list[str], now_ms: int) -> OpenHeadRequest:
+    def open(self, event: ObjectEvent, keys: list[str], now: Instant) -> OpenHeadRequest:
         """A new question, about the first of `keys` and then about the second."""
         question = OpenHeadRequest(
             token=f"head-{next(self._numbers)}",
             event=event,
             key=keys[0],
             alternate_key=keys[1] if len(keys) > 1 else None,
-            is_old=self._is_old(event, now_ms),
-            order=_order_of(as_announced(event, ObjectId(event.bucket, keys[0], ""), now_ms)),
-            asked_ms=now_ms,
+            is_old=self._is_old(event, now.wall_ms),
+            order=_order_of(as_announced(event, ObjectId(event.bucket, keys[0], ""), now.wall_ms)),
+            asked_ms=now.steady_ms,
         )
         self._ask(question)
         return question
@@ -219,14 +220,15 @@ class HeadRequests:
         self._ask(again)
         return again
 
-    def may_wait(self, route: Route, entry: LedgerEntry | None) -> bool:
+    def may_wait(self, route: Route, entry: LedgerEntry | None, *, is_listed: bool = False) -> bool:
         """Whether a version may wait for a HEAD about an earlier one.
 
         What is begun has its place among the versions; out of the table its entry could expire. What has an
-        offset in its name, is of an archive, or has an ordered topic-partition, others wait for in the table.
+        offset in its name, is of an archive, or is listed for an ordered topic-partition, others wait for in
+        the table.
         """
         is_awaited = route.archive is not None or route.start_offset is not None
-        is_awaited |= self._is_ordered and route.partition is not None
+        is_awaited |= is_listed and self._is_ordered and route.partition is not None
         return not is_awaited and (entry is None or not is_begun(entry))
 
     def hold(self, s3_object: S3Object, source: Source) -> str | None:
@@ -260,24 +262,35 @@ class HeadRequests:
             self._forget_empty(line)
         return found
 
-    def hold_listed(self, s3_object: S3Object, now_ms: int) -> bool:
+    def hold_listed(self, s3_object: S3Object, route: Route, entry: LedgerEntry | None, now: Instant) -> bool:
         """Whether what a listing shows waits for `release_listed`, as a HEAD about an earlier version does.
 
         Listings tell whole seconds, and show the newest of its second. Of a key the last one waits: what was
         shown before it is overwritten. Without a version a HEAD answers what a listing shows. None waits
         where a HEAD about the key has had no answer for minutes.
         """
+        if not self.may_wait(route, entry, is_listed=True):
+            return False
         place, second = s3_object.id.place, s3_object.last_modified_ms // 1000
         lines = (self._versions.get((*place, is_told)) for is_told in (True, False))
         asked = [self._open[token] for line in lines if line is not None for _, token in line.asked]
-        is_held = all(now_ms - one.asked_ms < _LISTED_WAITS_MS for one in asked) and any(
+        is_held = not any(_is_overdue(one, now.steady_ms) for one in asked) and any(
             one.request.version_id is not None and one.order[1] // 1000 <= second for one in asked
         )
+        known = self._listed.get(place)
         if is_held:
             self._listed[place] = s3_object
-        else:
-            self._listed.pop(place, None)
+        elif known is not None and known.last_modified_ms <= s3_object.last_modified_ms:
+            del self._listed[place]
         return is_held
+
+    def overdue_listed(self, steady_ms: int) -> list[S3Object]:
+        """What waits no longer by `hold_listed`, as a HEAD about its key has had no answer for minutes."""
+        if not self._listed:
+            return []
+        late = takewhile(lambda one: _is_overdue(one, steady_ms), self._open.values())
+        places = dict.fromkeys(line[:2] for one in late for line in one.lines)
+        return [self._listed.pop(place) for place in places if place in self._listed]
 
     def release_listed(self, question: OpenHeadRequest) -> list[S3Object]:
         """What listings have shown of the keys of this question, which is closed: to be judged again."""
@@ -316,6 +329,10 @@ class HeadRequests:
     def _is_old(self, event: ObjectEvent, now_ms: int) -> bool:
         """True when the ledger may have forgotten the object that this event announces."""
         return event.event_time_ms is not None and event.event_time_ms < now_ms - self._retention_ms
+
+
+def _is_overdue(question: OpenHeadRequest, steady_ms: int) -> bool:
+    return steady_ms - question.asked_ms >= _LISTED_WAITS_MS
 
 
 def _order_of(s3_object: S3Object) -> _Order:

@@ -267,6 +267,7 @@ class Planner:
         self._say_if_over(gathering)
         gathering.warnings += self._queue.warnings
         self._queue.warnings = []
+        self._catalogue.begin_overdue(now, gathering)
         effects = gathering.effects()
         if self._states.has_unfinished and self._catalogue.wants_listing:
             resumed = self._catalogue.resume(now, most=_RESUMED_IN_A_TURN)

@@ -151,24 +151,6 @@ def test_a_user_that_is_kept_for_workers_is_the_only_one_to_register_them(tmp_pa
     assert auth.authorizations() == [_basic("headrace-workers:w")]
 
 
-def test_a_second_change_does_not_forget_the_file_of_before_the_first(tmp_path: Path) -> None:
-    """Another worker may still have that one, and each is known for a quarter of an hour."""
-    path, clock = _file(tmp_path, b"ann:one\nbob:x\n"), MovedClock()
-    auth = AuthFile(path, clock=clock)
-    for clock.now, text in (
-        (2.0, b"headrace-workers:w\nann:one\nbob:x\n"),
-        (600.0, b"headrace-workers:w\nann:one\nbob:another\n"),
-    ):
-        _file(tmp_path, text)
-        assert auth.authorizations() == [_basic("headrace-workers:w"), _basic("ann:one")]
-        assert auth.admit("/internal/workers/w", _headers(_basic("ann:one"))) is None
-    assert auth.admit("/connectors", _headers(_basic("bob:x"))) is not None
-
-    clock.now = 902.0
-    assert auth.authorizations() == [_basic("headrace-workers:w")]
-    assert auth.admit("/internal/workers/w", _headers(_basic("ann:one"))) is not None
-
-
 def test_a_file_that_everybody_may_read_by_now_is_not_taken(tmp_path: Path) -> None:
     """The users of before stay, and the problem names the remedy."""
     path, clock = _file(tmp_path, b"ann:one\n"), MovedClock()
