@@ -198,14 +198,14 @@ def _task(settings: FramesSettings, schema: StructType, *, is_inferred: bool) ->
                 )
     else:
         refuse_too_deep(schema, is_inferred=is_inferred)
-    if settings.rows is not Rows.RECORDS and not is_inferred:
-        _refuse_odd_columns(schema, template_names(settings))
-        refuse_unread(schema, settings.shared.format)
-        refuse_evolution(settings, schema)
-        if METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
-            raise FrameRefused(
-                f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
-            )
+        if not is_inferred:
+            _refuse_odd_columns(schema, template_names(settings))
+            refuse_unread(schema, settings.shared.format)
+            refuse_evolution(settings, schema)
+            if METADATA in names and schema[METADATA].dataType != METADATA_FIELD.dataType:
+                raise FrameRefused(
+                    f"The column {METADATA} of the schema has to be {METADATA_FIELD.dataType.simpleString()}."
+                )
     if METADATA_OPTION.name in settings.given and settings.has_metadata and METADATA not in names:
         raise FrameRefused(
             f"{METADATA_OPTION.name}=true needs a column {METADATA} in the schema that is given."

@@ -102,10 +102,8 @@ def _begun(chunks: Iterator[bytes]) -> Iterator[bytes]:
 _MAX_KEYS: Final = 10_000
 _CALL_SECONDS: Final = 10.0
 _CAUSES: Final[Mapping[AwsRefusal, Cause]] = {
-    AwsRefusal.MISSING: Cause.MISSING,
-    AwsRefusal.NO_RESOURCE: Cause.MISSING,
-    AwsRefusal.FORBIDDEN: Cause.DENIED,
-    AwsRefusal.DENIED: Cause.DENIED,
+    **dict.fromkeys((AwsRefusal.MISSING, AwsRefusal.NO_RESOURCE), Cause.MISSING),
+    **dict.fromkeys((AwsRefusal.FORBIDDEN, AwsRefusal.DENIED), Cause.DENIED),
     AwsRefusal.KEY: Cause.KEY,
     AwsRefusal.QUOTA: Cause.QUOTA,
     AwsRefusal.CREDENTIALS: Cause.CREDENTIALS,

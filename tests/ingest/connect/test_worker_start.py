@@ -97,11 +97,7 @@ def test_a_turn_that_fails_is_told_once_and_says_nothing_of_other_workers() -> N
 @pytest.mark.parametrize("is_readable", [True, False])
 def test_a_worker_that_leads_again_takes_no_living_worker_for_dead(*, is_readable: bool) -> None:
     """Whether or not its topic could be read in between: it gives the others their time to say so."""
-    settings, unused = _settings(free_port()), cast("Any", None)
-    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
-    topic = _Topic(worker._id)
-    worker._topic, now = cast("Any", topic), [100.0]
-    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    worker, topic, now = _leading()
     worker._tick()
     assert set(topic.written()) == {worker._id, "other"}
 
@@ -117,11 +113,7 @@ def test_a_worker_that_leads_again_takes_no_living_worker_for_dead(*, is_readabl
 
 def test_a_lead_that_is_lost_and_taken_again_in_one_turn_is_another_lead() -> None:
     """A turn may take long, and another worker may have led meanwhile: it knew the one that came then."""
-    settings, unused = _settings(free_port()), cast("Any", None)
-    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
-    topic = _Topic(worker._id)
-    worker._topic, now = cast("Any", topic), [100.0]
-    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    worker, topic, now = _leading()
     worker._tick()
 
     now[0] += 12
@@ -140,11 +132,7 @@ def test_a_lead_that_is_lost_and_taken_again_in_one_turn_is_another_lead() -> No
 
 def test_living_workers_have_their_time_from_when_they_can_know_who_leads() -> None:
     """The first write of a lead may take seconds, and a heartbeat goes to whom it names."""
-    settings, unused = _settings(free_port()), cast("Any", None)
-    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
-    topic = _Topic(worker._id)
-    worker._topic, now = cast("Any", topic), [100.0]
-    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    worker, topic, now = _leading()
     living = {name: WorkerRecord(url=f"http://{name}") for name in (worker._id, "other", "former")}
     topic.write([(WORKERS, encode(WorkersRecord(leader="former", workers=living)))])
 
@@ -163,6 +151,16 @@ def test_living_workers_have_their_time_from_when_they_can_know_who_leads() -> N
         now[0] += seconds
         worker._tick()
         assert set(topic.written()) == {worker._id, *living_then}
+
+
+def _leading() -> tuple[Worker, "_Topic", list[float]]:
+    """A worker that leads, its topic, and the clock by which it counts sessions of ten seconds."""
+    settings, unused = _settings(free_port()), cast("Any", None)
+    worker = Worker(settings, Loading(settings, unused), Stop(), folder=None, startup_seconds=600.0)
+    topic, now = _Topic(worker._id), [100.0]
+    worker._topic = cast("Any", topic)
+    worker._liveness = Liveness(worker._id, session_seconds=10, clock=lambda: now[0])
+    return worker, topic, now
 
 
 class _Topic:
