@@ -7,6 +7,7 @@ little as can be on what may be set meanwhile.
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -119,18 +120,31 @@ class ObjectHead:
     def _window(self) -> Iterator[bytes]:
         """The plain bytes, of which so many are looked at."""
         read, most = 0, max(_LEAST_BYTES, _LARGEST_ROWS * self.row_bytes)
-        for chunk in self._chunks():
+        for chunk in chain(filter(None, (self.text,)), self._rest()):
             if read > most:
                 raise Undecided
             read += len(chunk)
             yield chunk
 
+    def _rest(self) -> Iterator[bytes]:
+        """The plain bytes after `text`, fetched when they are asked for; compressed ones from the start."""
+        if self._is_whole:
+            return
+        if self._codec is None:
+            yield from self._stored(len(self.text))
+            return
+        known = len(self.text)
+        for chunk in self._chunks():
+            if len(chunk) > known:
+                yield chunk[known:]
+            known -= min(known, len(chunk))
+
     def _chunks(self) -> Iterator[bytes]:
         stored = self._stored()
         return stored if self._codec is None else decompressed(self._codec, stored, name=self._source.name)
 
-    def _stored(self) -> Iterator[bytes]:
-        at, size = 0, _HEAD_BYTES
+    def _stored(self, begin: int = 0) -> Iterator[bytes]:
+        at, size = begin, _HEAD_BYTES
         while at < self._source.size:
             yield self._source.read_at(at, size)
             at, size = at + size, min(2 * size, _ROW_BYTES)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NoReturn
 
 from headrace.options.given import Problem, Problems, SettingsError
+from headrace.options.other_tools import other_tool, other_tool_of_text
 from headrace.options.worker_limits import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 
 _BLANK: Final = " \t\f"
@@ -323,6 +324,8 @@ def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
     content = text.removeprefix("\ufeff")
     if kind != "properties" and not content.strip():
         raise _broken(f"the text is empty; {_READ}")
+    if kind != "properties" and not content.lstrip().startswith("{"):
+        _refuse_tool(other_tool_of_text(content))
     match kind:
         case "json":
             pairs = _json_pairs(content, problems)
@@ -408,9 +411,15 @@ def _refuse_resource(members: Members) -> None:
         )
 
 
+def _refuse_tool(sentence: str | None) -> None:
+    if sentence is not None:
+        raise _broken(sentence)
+
+
 def _flat(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
     """Return the options of either shape; in the second one `name` is next to `config`."""
     _refuse_resource(members)
+    _refuse_tool(other_tool(name for name, value in members if isinstance(value, Members)))
     configs = [value for name, value in members if name == "config" and isinstance(value, Members)]
     if not configs:
         return members

@@ -373,11 +373,12 @@ class JoiningSettings:
 class Settings:
     """Everything that a configuration decides.
 
-    `sqs` is None when there is no queue. `warnings` are lines for the log at start. `shown` holds each
-    option's effective value as it may be shown, and `given` the names of those that the configuration names.
-    `texts` holds, for each of those, its text as it was written and with its references replaced; `written`
-    the same before a translation: all that was given, by the names it was given. A source has no `sink`.
-    `post_action` is what becomes of objects that are done. `of_worker`: what clients have of a worker's file.
+    `sqs` is None without a queue, `traces` where none are made, `sink` of a source. `warnings` are lines for
+    the log at start. `shown` holds each option's effective value as it may be shown, `given` the names of
+    those that the configuration names, `texts` of each of those its text as it was written and with its
+    references replaced; `written` the same before a translation: all that was given, by the names it was
+    given. `post_action` is what becomes of objects that are done. `of_worker` is what clients have of a
+    worker's file, `kept_by_worker` names what that file has, brokers included, and lets no connector set.
     `translated` is what became of each option of another vendor's; into what is in `texts`, which hide it.
     """
 
@@ -403,9 +404,9 @@ class Settings:
     transforms: TransformChain = NO_TRANSFORMS
     post_action: PostAction | None = None
     traces: TraceSettings | None = None
-    """None: none are made."""
     translated: tuple[TranslatedLine, ...] | None = None
     of_worker: tuple[tuple[str, Secret], ...] = ()
+    kept_by_worker: frozenset[str] = frozenset()
     more_buckets: tuple[str, ...] = ()
     """Further buckets of a source, which are read as that of `s3` is."""
 
@@ -438,9 +439,8 @@ class Settings:
     def by_place(self) -> tuple["Settings", ...]:
         """The settings of each bucket and prefix that a sink writes to, or of each bucket of a source."""
         if self.sink is None:
-            return tuple(
-                replace(self, s3=replace(self.s3, bucket=bucket), more_buckets=()) for bucket in self.buckets
-            )
+            places = (replace(self.s3, bucket=bucket) for bucket in self.buckets)
+            return tuple(replace(self, s3=place, more_buckets=()) for place in places)
         routes = self.sink.routes
         found = {(each.s3.bucket, each.s3.prefix): each for each in map(self._for_route, routes)}
         return (self, *(each for place, each in found.items() if place != (self.s3.bucket, self.s3.prefix)))

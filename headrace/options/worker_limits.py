@@ -48,7 +48,8 @@ _PRINCIPAL: Final = frozenset(
     }
 )
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.+)")
-_OF_CLIENTS: Final = frozenset({"bootstrap.servers", *client_names.TOP_LEVEL})
+BROKERS: Final = "bootstrap.servers"
+_OF_CLIENTS: Final = frozenset({BROKERS, *client_names.TOP_LEVEL})
 TOPIC_CREATION: Final = "topic.creation."
 
 
@@ -133,16 +134,20 @@ class WorkerLimits:
 
     def problems(self, options: Iterable[str]) -> Iterator[Problem]:
         """Yield a problem for each option of clients that a connector may not set."""
-        for option in options if self.clients is not None else ():
-            known = canonical(option)
-            found = _OVERRIDE.fullmatch(known)
-            name = found[1] if found is not None else known if known in _OF_CLIENTS else None
-            if name is not None and name not in (self.clients or ()):
+        for option in options:
+            if self.forbids(option):
                 yield Problem(
                     option=option,
                     message=f"the worker's file does not let connectors set this ({_POLICY}={self.policy}); "
-                    + (_OF_ANOTHER_CLUSTER if name == "bootstrap.servers" else "remove it"),
+                    + (_OF_ANOTHER_CLUSTER if canonical(option).endswith(BROKERS) else "remove it"),
                 )
+
+    def forbids(self, option: str) -> bool:
+        """Whether it is an option of clients that a connector may not set."""
+        known = canonical(option)
+        found = _OVERRIDE.fullmatch(known)
+        name = found[1] if found is not None else known if known in _OF_CLIENTS else None
+        return self.clients is not None and name is not None and name not in self.clients
 
     def without_topics(self, layer: dict[str, str]) -> tuple[dict[str, str], Sequence[str]]:
         """Return a configuration without what would make topics, as Connect reads it; and what it was."""

@@ -24,6 +24,7 @@ from headrace.s3.client import (
     ConditionsUnknown,
     HeadRefused,
     NameTaken,
+    NameUnproven,
     UploadEnded,
     WriteConflict,
     attempted,
@@ -249,6 +250,8 @@ class UploadCalls:
             completion = attempted(lambda: once(condition), self._backoff)
             if completion.state is CompletionState.NAME_TAKEN:
                 raise NameTaken(f"s3://{bucket}/{upload.key} was written by another program meanwhile.")
+            if completion.state is CompletionState.UNPROVEN and self._has_upload(bucket, upload):
+                raise NameUnproven(f"s3://{bucket}/{upload.key}")
 
         if self._replaced(bucket, upload.key, send, claim, object_id=object_id):
             return completion
@@ -259,11 +262,7 @@ class UploadCalls:
         self, bucket: str, key: str, send: Callable[[Given], None], claim: Claim, *, object_id: str
     ) -> bool:
         """False when what has the name stays, as it has the records."""
-
-        def head(of: str) -> Any | None:
-            return self._head(bucket, of)
-
-        if self._rivals.send(send, head, claim, key=key, object_id=object_id):
+        if self._rivals.send(send, partial(self._head, bucket), claim, key=key, object_id=object_id):
             return True
         _log.info("object_covered", key=key, object_id=object_id)
         return False

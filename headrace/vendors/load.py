@@ -55,6 +55,7 @@ from headrace.options.value_types import FormError
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
 from headrace.options.vendor_translation import Translated, translate
 from headrace.options.worker_limits import (
+    BROKERS,
     NO_LIMITS,
     TOPIC_CREATION,
     WorkerLimits,
@@ -153,7 +154,9 @@ def load(
         )
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
-    return replace(found, warnings=tuple(map(references.hidden, found.warnings)))
+    # What connectors may not set, and is there, is of the worker's file.
+    kept = frozenset(filter(limits.forbids, (BROKERS, *(name for name, _ in found.of_worker))))
+    return replace(found, warnings=tuple(map(references.hidden, found.warnings)), kept_by_worker=kept)
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:

@@ -14,6 +14,7 @@ from headrace.options.given import as_written
 from headrace.options.sink_settings import SinkSettings
 from headrace.options.vendor import AIVEN_SOURCES, Direction
 from headrace.options.vendor_translation import TranslatedLine
+from headrace.options.worker_limits import BROKERS
 from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
 from ingest.cli.configuration import read_settings
 
@@ -86,10 +87,11 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
     shown = describe(settings)
     config = {name: shown[name] for name in settings.given}
     written = {name: raw.reveal() for name, raw, _ in settings.texts}
-    kept_back = _kept_back(settings)
+    left_out = _left_out(settings)
+    kept_back = _kept_back(settings) - left_out
     hidden = sorted(kept_back | {name for name, text in config.items() if text != written[name]})
     config |= {name: raw.reveal() for name, raw in settings.of_worker if name not in kept_back}
-    config = dict(sorted(config.items()))
+    config = {name: config[name] for name in sorted(config.keys() - left_out)}
     if settings.sink is not None:
         # A sink of our own class has its offsets in the group of its name.
         if NAME.form.takes(settings.sink.group_id):
@@ -106,7 +108,7 @@ def translated_shape(settings: Settings) -> dict[str, Any]:
         ],
         "warnings": [
             *settings.warnings,
-            *_of_worker(settings, kept_back),
+            *_of_worker(settings, kept_back, left_out),
             *_read_here(translated),
             *_begins_again(settings.sink),
         ],
@@ -124,9 +126,25 @@ def _kept_back(settings: Settings) -> frozenset[str]:
     return frozenset(masked | {name.partition(".override.")[2] for name in masked} & given.keys())
 
 
-def _of_worker(settings: Settings, kept_back: frozenset[str]) -> Iterator[str]:
+def _left_out(settings: Settings) -> frozenset[str]:
+    """Return what is not printed as a worker's file has it and keeps it from connectors.
+
+    That is only where the brokers are among it: what is printed needs that file then, and cannot be run
+    without the rest by mistake.
+    """
+    kept = settings.kept_by_worker
+    return kept if BROKERS in kept else frozenset()
+
+
+def _of_worker(settings: Settings, kept_back: frozenset[str], left_out: frozenset[str]) -> Iterator[str]:
     """Yield what is printed of a worker's file, next to which it is as good without, and what is not."""
-    printed = {name for name, _ in settings.of_worker} - kept_back
+    if left_out:
+        yield (
+            "not printed, as the worker's file has it and lets no connector set it "
+            f"(connector.client.config.override.policy): {', '.join(sorted(left_out))}; give that file to "
+            "what is printed, too"
+        )
+    printed = {name for name, _ in settings.of_worker} - kept_back - left_out
     if printed:
         yield (
             f"printed from the worker's file: {', '.join(sorted(printed))}; leave them out where that file "

@@ -33,6 +33,19 @@ from spark.sink.rotation import OpenFacts
 from spark.sink.routed_tools import SlotTools
 
 _NULL: Final = schema_of_kind(pa.null())
+_GONE: Final = (
+    "its upload is not there any more, as a lifecycle rule or another program has ended it: let the bucket's "
+    "rule for unfinished uploads wait for three days or more"
+)
+# At least once: why an upload never will be completed, so that its records are read again.
+_UNCOMPLETED: Final = {
+    CompletionState.UPLOAD_MISSING: _GONE,
+    CompletionState.SUPERSEDED: _GONE,
+    CompletionState.UNPROVEN: "its upload is not there any more, and S3 does not say whether the object is: "
+    "allow s3:GetObject and s3:ListBucket",
+    CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sent: find out who else "
+    "has sent parts to it, or set aws.s3.part.size where the store wants all of one size (docs/support.md)",
+}
 
 
 class Taken(NamedTuple):
@@ -357,7 +370,9 @@ class ClosedObjects:
             return False
         state = closed.completion.result().state
         if state is not CompletionState.COMPLETED:
-            closed.open.object.fail(UploadEnded(f"{closed.open.id} cannot be completed: {state}."))
+            sealed = self._entry(closed, now_ms)
+            why = f"s3://{sealed.bucket}/{sealed.main.key} cannot be completed: {_UNCOMPLETED[state]}."
+            closed.open.object.fail(UploadEnded(why))
             return False
         self._tools.recurring.release(closed.open.id)
         return True

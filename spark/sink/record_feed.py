@@ -31,6 +31,9 @@ _LONGEST_PAUSE: Final = 10.0
 _CONVERTER: Final = "converter"
 _CROWDED: Final = "checkpoint"
 _HELD: Final = "dead_letters"
+# Of a partition that fails again and again where it is read again: everything is uploaded again each time.
+_LONGEST_DELAY: Final = 30.0
+_MOST_DOUBLINGS: Final = 6
 # Each question about a dead letter topic may take its time, and a transaction that fails a minute.
 _FIRST_HELD_PAUSE: Final = 1.0
 _LONGEST_HELD_PAUSE: Final = 30.0
@@ -103,6 +106,8 @@ class RecordFeed:
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
         self._held: _Held | None = None
+        # By partition: when it is read again.
+        self._delayed: dict[TopicPartition, float] = {}
 
     def add(self, records: KafkaRecords, now_ms: int) -> None:
         """Give these to their partition, after what waits there."""
@@ -116,6 +121,7 @@ class RecordFeed:
     def retry(self, now_ms: int) -> None:
         """Try what waits again, when it is time."""
         self._look_at_held()
+        self._look_at_delayed()
         if not self._waiting or self._now() < self._retry_at:
             return
         for partition in list(self._waiting):
@@ -130,6 +136,15 @@ class RecordFeed:
         held = set() if self._held is None else self._held.partitions
         self._held = _Held(held | set(partitions), why, is_over, self._now() + _FIRST_HELD_PAUSE)
         _log.warning("partitions_held_back", partitions=sorted(map(str, self._held.partitions)), error=why)
+
+    def delay(self, partition: TopicPartition, times: int) -> None:
+        """Read nothing of it for a while, the longer the more `times` it has failed at one place; for `read`.
+
+        Once may be a coincidence, and is not waited for.
+        """
+        if times > 1:
+            pause = min(_FIRST_PAUSE * 2 ** min(times - 2, _MOST_DOUBLINGS), _LONGEST_DELAY)
+            self._delayed[partition] = self._now() + pause
 
     def is_waiting(self, partition: TopicPartition) -> bool:
         """Whether records of it are fetched and not written."""
@@ -154,9 +169,10 @@ class RecordFeed:
             {partition: offset for partition, (offset, _) in starts.items()},
             {partition: epoch for partition, (_, epoch) in starts.items()},
         )
-        held = set() if self._held is None else self._held.partitions
         self._reader.pause(
-            one.partition for one in self._works.values() if one.is_at_stop or one.partition in held
+            one.partition
+            for one in self._works.values()
+            if one.is_at_stop or self._is_kept_back(one.partition)
         )
 
     def problems(self) -> dict[str, str]:
@@ -228,13 +244,31 @@ class RecordFeed:
             return
         if held.is_over():
             self._held = None
-            self._reader.resume(
-                one for one in held.partitions if one in self._works and not self._works[one].is_at_stop
-            )
+            self._resume(held.partitions)
             _log.info("partitions_resumed", partitions=sorted(map(str, held.partitions)))
         else:
             held.pause = min(2 * held.pause, _LONGEST_HELD_PAUSE)
             held.ask_at = self._now() + held.pause
+
+    def _look_at_delayed(self) -> None:
+        now = self._now()
+        due = [partition for partition, at in self._delayed.items() if at <= now]
+        for partition in due:
+            del self._delayed[partition]
+        if due:
+            self._resume(due)
+
+    def _is_kept_back(self, partition: TopicPartition) -> bool:
+        return partition in self._delayed or (self._held is not None and partition in self._held.partitions)
+
+    def _resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these, but for those that something else keeps back."""
+        works = [self._works[one] for one in partitions if one in self._works]
+        self._reader.resume(
+            one.partition
+            for one in works
+            if not (one.is_at_stop or self.is_waiting(one.partition) or self._is_kept_back(one.partition))
+        )
 
     def _wait(self, partition: TopicPartition, waiting: deque[KafkaRecords]) -> None:
         if partition not in self._waiting:

@@ -363,6 +363,9 @@ class SinkRun:
             if times >= LEAST and work.isolation.is_at_no_record:
                 work.give_up(why)
                 self._note_stop(work)
+            elif work.isolation.broken is None:
+                # Where it is, the failing record is looked for by reading again.
+                self._feed.delay(work.partition, times)
         if failed:
             self._rewind(failed)
 

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 import fastavro
@@ -295,6 +296,21 @@ def test_a_first_row_that_is_good_in_no_format_before_an_envelope(form: str) -> 
     for first in (b"dg==\n", b"!!!\n??\n"):
         read = _pairs(_decoded(_AIVEN, first + _row("aiven", "v", 2), config))
         assert [value for _, value in read] == first.split()
+
+
+@pytest.mark.parametrize("form", ["string", "json"])
+@pytest.mark.parametrize("row", [b"!!!", b"hello", b"!" * 40_000], ids=["mark", "text", "long"])
+def test_of_what_decides_nothing_is_read_twice(row: bytes, form: str) -> None:
+    """Where values are texts, lines after the first are looked at as well: of most they are at hand."""
+    decoder, options = _options({"restore.value": form}, _AIVEN)
+    source = MemorySource((row + b"\n") * 50_000 if len(row) < 100 else (row + b"\n") * 20)
+    found = decoder.read_as(source, _AIVEN, options)
+    assert found.row_format is RowFormat.LINES
+    # But for what it is compressed with.
+    (_, *heads) = source.reads
+    assert heads[0][0] == 0
+    assert all(end == begin for (_, end), (begin, _) in pairwise(heads)), heads
+    assert len(heads) == 1 or len(row) > 100
 
 
 @pytest.mark.parametrize("rest", [[b"YQ=="], [b"??", b"YQ==", b'{"a":1}'], [b""], [b"[1]", b"YQ=="]])

@@ -8,6 +8,7 @@ import pytest
 
 from headrace.model.errors import AccessDenied
 from headrace.model.sink_entries import Upload
+from headrace.s3.client import NameUnproven
 from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.rivals import Claim
 from headrace.s3.upload_calls import new_upload_calls
@@ -99,10 +100,30 @@ def test_a_look_where_parts_may_not_be_listed() -> None:
         assert calls.complete(BUCKET, UPLOAD, object_id="ours") == UNPROVEN
 
 
-@pytest.mark.parametrize("head", [said(b"", status=403), OTHER_KEY], ids=["forbidden", "another key"])
+HEADS: Final = pytest.mark.parametrize(
+    "head", [said(b"", status=403), OTHER_KEY], ids=["forbidden", "another key"]
+)
+
+
+@HEADS
 def test_a_claimed_name_that_nothing_is_told_of(head: bytes) -> None:
-    """At least once, S3's 400 is as its 403: the object fails, and its records are read again."""
+    """At least once, S3's 400 is as its 403: nothing is replaced, and the upload waits for an operator."""
     with store([error("PreconditionFailed", 412)], head) as url:
+        calls = new_upload_calls(settings(url), PLAIN)
+        claim = Claim(prove=lambda: None, main_key=UPLOAD.key)
+        with pytest.raises(NameUnproven) as refused:
+            calls.complete(BUCKET, UPLOAD, object_id="ours", claim=claim)
+    said = str(refused.value)
+    assert said.startswith(f"s3://{BUCKET}/k cannot be completed: another object has the name")
+    assert "s3:GetObject" in said
+    assert "SSE-C" in said
+
+
+@HEADS
+def test_an_upload_that_is_gone_under_a_name_that_nothing_is_told_of(head: bytes) -> None:
+    """It never will be completed: its records have to be read again."""
+    gone = error("NoSuchUpload", 404)
+    with store([gone], head, gone) as url:
         calls = new_upload_calls(settings(url), PLAIN)
         claim = Claim(prove=lambda: None, main_key=UPLOAD.key)
         assert calls.complete(BUCKET, UPLOAD, object_id="ours", claim=claim) == UNPROVEN

@@ -100,7 +100,17 @@ def test_references_that_are_not_printed_are_named() -> None:
 
 # How a configuration was given, and not what it means; the name decides identity and ledger.
 _NOT_OF_MEANING: Final = frozenset(
-    {"identity", "given", "shown", "texts", "written", "warnings", "translated", "of_worker"}
+    {
+        "identity",
+        "given",
+        "shown",
+        "texts",
+        "written",
+        "warnings",
+        "translated",
+        "of_worker",
+        "kept_by_worker",
+    }
 )
 
 
@@ -264,6 +274,51 @@ def test_what_a_worker_forbids_is_left_out_by_the_warning() -> None:
     named = said.partition(": ")[2].partition(";")[0].split(", ")
     printed = load_text({name: text for name, text in found["config"].items() if name not in named})
     assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
+
+
+_CHECKS_NAMES: Final = "consumer.override.ssl.endpoint.identification.algorithm"
+_IN_FILE_ONLY: Final = [_CHECKS_NAMES, "sasl.jaas.config", "bootstrap.servers"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "left_out", "printed"),
+    [
+        ("None", _IN_FILE_ONLY, []),
+        ("Principal", [_CHECKS_NAMES, "bootstrap.servers"], ["security.protocol"]),
+        ("Allowlist", _IN_FILE_ONLY, []),
+        ("All", ["sasl.jaas.config"], [_CHECKS_NAMES, "bootstrap.servers"]),
+    ],
+)
+@pytest.mark.parametrize("given", [_CONFLUENT, TRANSLATED[0][0]])
+def test_what_this_worker_lets_no_connector_set_is_not_printed(
+    given: Mapping[str, str], policy: str, left_out: list[str], printed: list[str]
+) -> None:
+    """The worker whose file was given refused the `bootstrap.servers` that was printed."""
+    worker = f"{_OF_WORKER}connector.client.config.override.policy={policy}\n"
+
+    def load_text(config: Mapping[str, str], worker: str | None = None) -> Settings:
+        text = json.dumps({"name": "archive", **config})
+        environment = {"SECRET": "hunter2"}
+        return load(text, kind="json", environment=environment, read_file=no_file, worker_config=worker)
+
+    theirs = load_text(given, worker)
+    found = translated_shape(theirs)
+
+    assert not found["config"].keys() & set(left_out)
+    assert found["config"].keys() >= set(printed)
+    own = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
+    again = load_text({**found["config"], **own}, worker)
+    assert _meaning(again, again.name) == _meaning(theirs, again.name)
+    said = [each for each in found["warnings"] if "lets no connector set" in each]
+    if policy == "All":
+        assert said == []
+        return
+    named = said[0].partition(": ")[2].partition(";")[0].split(", ")
+    assert {*left_out} <= {*named}
+    assert not {*named} & {*found["config"], *found["hidden"]}
+    # Nobody runs it without that file by mistake: it would begin at another offset.
+    with pytest.raises(SettingsError, match=r"bootstrap\.servers"):
+        load_text({**found["config"], **own})
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedOffsets, HostedPort
 from ingest.connect.worker_view import shown_connector
 from ingest.http.rest.port import AskedCondition, ConnectorCondition, InvalidOffsets, NotLeading
-from ingest.http.snapshot import Snapshot
+from ingest.http.snapshot import QuarantinedObject, Snapshot
 from tests.ingest.connect.test_changes_of_lost_pasts import _CONFLUENT
 from tests.ingest.connect.test_worker_changes import SINK, SOURCE, Worker, load_text, worker_settings
 
@@ -176,6 +176,33 @@ def test_the_problems_of_one_that_runs_name_references() -> None:
         assert condition.problems == (_SHOWN,)
     shown = shown_connector(life)
     assert (shown["problems"], shown["last_error"]) == ({"listing": _SHOWN}, _SHOWN)
+
+
+def test_names_in_the_status_of_one_that_runs_are_those_that_references_lead_to() -> None:
+    """As docs/worker.md has it: several buckets are told apart, and commands take what is shown."""
+    ended: dict[str, Any] = {
+        "bucket": "bucket",
+        "key": "k",
+        "topic": "t",
+        "records": 0,
+        "bad": 0,
+        "bytes": 1,
+        "at_ms": 1,
+    }
+    quarantined = QuarantinedObject(reason=None, position="byte 1", error=_TOLD, **ended)
+    shown = shown_connector(
+        _life(
+            Unavailable(_TOLD),
+            buckets=("bucket", "others"),
+            mode_reason=_TOLD,
+            problems={"objects bucket": _TOLD},
+            quarantined=(quarantined,),
+        )
+    )
+
+    assert (shown["buckets"], shown["mode_reason"]) == (("bucket", "others"), _TOLD)
+    assert shown["problems"] == {"objects bucket": _SHOWN}
+    assert (shown["quarantined"][0]["bucket"], shown["quarantined"][0]["error"]) == ("bucket", _TOLD)
 
 
 @pytest.mark.parametrize(

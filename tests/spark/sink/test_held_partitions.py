@@ -26,6 +26,46 @@ class _Reader:
         self.paused -= set(partitions)
 
 
+def test_one_that_fails_at_one_place_is_read_ever_more_seldom() -> None:
+    """All of it is fetched and uploaded again each time; the first time it may be a coincidence."""
+    works = {P0: _work(P0), P1: _work(P1)}
+    reader, now = _Reader(), [0.0]
+    feed = RecordFeed(works, reader, now=lambda: now[0])
+    pauses = []
+    for times in range(1, 1_500):
+        feed.delay(P0, times)
+        feed.read()
+        began = now[0]
+        while P0 in reader.paused:
+            now[0] += 0.5
+            feed.retry(0)
+        pauses.append(now[0] - began)
+        assert P1 not in reader.paused
+    assert pauses[:8] == [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert set(pauses[8:]) == {30.0}
+
+
+def test_one_that_waits_for_both_is_read_after_both() -> None:
+    """Whichever is over first."""
+    works = {P0: _work(P0)}
+    reader, asked, now = _Reader(), Mock(return_value=False), [0.0]
+    feed = RecordFeed(works, reader, now=lambda: now[0])
+    feed.hold([P0], "The topic has no leader.", asked)
+    feed.delay(P0, 3)
+    feed.read()
+    now[0] = 1.0
+    feed.retry(0)
+    assert reader.paused == {P0}
+    asked.return_value = True
+    feed.delay(P0, 5)
+    now[0] = 4.0
+    feed.retry(0)
+    assert (reader.paused, feed.problems()) == ({P0}, {})
+    now[0] = 5.0
+    feed.retry(0)
+    assert reader.paused == set()
+
+
 def _work(partition: TopicPartition, *, is_at_stop: bool = False) -> Any:
     return SimpleNamespace(partition=partition, start=(0, NO_EPOCH), is_at_stop=is_at_stop)
 

@@ -1,19 +1,23 @@
 """A slot that S3 takes nothing of: how much it reads, and how it ends."""
 
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
+from structlog.testing import capture_logs
 
-from headrace.kafka.producer import SlotRevoked
+from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import PartitionGrant, SinkBatch
 from headrace.model.slot_protocol import BatchOutcome
+from headrace.options.settings import Settings
 from headrace.s3.client import UploadEnded
+from headrace.s3.completion import Completion, CompletionState
 from spark.sink.record_feed import MAX_PENDING, FetchSize
 from spark.sink.sink_run import SinkRun
 from spark.sink.sink_work import sink_task_settings
@@ -21,6 +25,7 @@ from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, kafka_records, sink_settings
 
 _ROUNDS: Final = 8
+_LONGEST_SECONDS: Final = 60
 
 
 class _Reader:
@@ -118,17 +123,98 @@ class _Producer:
         return True
 
 
+class _LargeRecords(_Reader):
+    """A record of several parts each time, unless the partition is paused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_paused = False
+        self.assigned = 0
+
+    def assign(self, starts: Mapping[TopicPartition, int], epochs: object) -> None:
+        super().assign(starts, epochs)
+        self.is_paused = False
+        self.assigned += 1
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self.is_paused = self.is_paused or bool(list(partitions))
+
+    def poll(self, _most: int, _seconds: float) -> list[KafkaRecords]:
+        if self.is_paused or self.position:
+            return []
+        self.position = 1
+        return [kafka_records([Record("t", 0, 0, NOON_MS, None, b"v" * 6 * 1024 * 1024, ())])]
+
+
+class _PartsDiffer:
+    """S3 has the parts of each upload, and completes none of them."""
+
+    def begin(self, *_: object, **__: object) -> str:
+        return "upload"
+
+    def part(self, *_: object) -> str:
+        return "etag"
+
+    def complete(self, *_: object, **__: object) -> Completion:
+        return Completion(CompletionState.PARTS_DIFFER)
+
+    def abort(self, *_: object) -> bool:
+        return True
+
+    def end(self) -> None:
+        """Nothing is under way."""
+
+
+class _UntilPaused(_Link):
+    """A leader that gives the slot up once it waits, or after a while in any case."""
+
+    def __init__(self, reader: _LargeRecords) -> None:
+        super().__init__(_Calls(UploadEnded("")), asks=False)
+        self._reader = reader
+        self._ends = time.monotonic() + _LONGEST_SECONDS
+
+    def is_void(self) -> bool:
+        return self._reader.is_paused or time.monotonic() > self._ends
+
+
+def test_at_least_once_an_object_that_is_never_completed_is_not_uploaded_without_a_pause(
+    tmp_path: Path,
+) -> None:
+    """The first time may be a coincidence; what is said has the object, the cause and the fix."""
+    reader = _LargeRecords()
+    settings = sink_settings(
+        {
+            "aws.s3.bucket.name": "bucket",
+            "topics": "t",
+            "buffer.dir": str(tmp_path),
+            "exactly.once.support": "disabled",
+            "file.compression.type": "none",
+            "aws.s3.part.size": "5242880",
+            "rotate.records": "1",
+        }
+    )
+    run = _sink_run(settings, link=_UntilPaused(reader), calls=_PartsDiffer(), reader=reader)
+    with capture_logs() as logged, pytest.raises(SlotRevoked):
+        run.run()
+    said = [one["reason"] for one in logged if one["event"] == "partition_read_again"]
+    assert (len(said), reader.assigned) == (2, 3)
+    assert "cannot be completed: the parts of its upload are not those that were sent" in said[-1]
+    assert said[-1].startswith("s3://bucket/t")
+
+
 def _made(
     folder: Path, options: Mapping[str, str], *, error: HeadraceError, asks: bool = False
 ) -> tuple[SinkRun, _Reader]:
     settings = sink_settings(
         {"aws.s3.bucket.name": "bucket", "topics": "t", "buffer.dir": str(folder), **options}
     )
-    assert settings.sink is not None
     reader, calls = _Reader(), _Calls(error)
-    link = _Link(calls, asks=asks)
-    doubles: Any = {"producer": _Producer(), "link": link, "calls": calls, "reader": reader}
-    run = SinkRun(
+    return _sink_run(settings, link=_Link(calls, asks=asks), calls=calls, reader=reader), reader
+
+
+def _sink_run(settings: Settings, **doubles: Any) -> SinkRun:
+    assert settings.sink is not None
+    return SinkRun(
         SinkBatch(
             number=1,
             slot=0,
@@ -136,9 +222,9 @@ def _made(
             partitions=(PartitionGrant(topic="t", partition=0, topic_id="i", offset=0),),
         ),
         settings=sink_task_settings(settings, settings.sink),
+        producer=cast("TransactionalProducer", _Producer()),
         **doubles,
     )
-    return run, reader
 
 
 def _run(folder: Path, **options: str) -> _Reader:
