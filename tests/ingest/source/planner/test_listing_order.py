@@ -157,7 +157,10 @@ def test_zeros_that_a_sink_got_later_prove_nothing_of_names_before(kind: str, si
     ("keys", "is_said"),
     [
         ([_CONFLUENT.format(0, number) for number in range(100, 180)], False),
-        ([f"topics/orders/partition=0/orders+0+{number:0{9 + number % 2}}.json" for number in range(80)], True),
+        (
+            [f"topics/orders/partition=0/orders+0+{number:0{9 + number % 2}}.json" for number in range(80)],
+            True,
+        ),
     ],
 )
 def test_a_large_partition_of_padded_names_is_let_go_without_a_word(keys: list[str], is_said: bool) -> None:
