@@ -7,7 +7,7 @@ from itertools import count
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
 from ingest.source.planner.listing_order import ListingOrder
-from ingest.source.planner.partition import Partition, place_of
+from ingest.source.planner.partition import Partition
 from ingest.source.planner.retry_policy import Holds
 
 
@@ -274,7 +274,7 @@ class PartitionQueue:
             partition = self._partitions[pending.route.topic, pending.route.partition]
             whole = pending.parent or pending
             if whole.phase is Phase.GONE:
-                partition.highest = max(partition.highest, place_of(whole))
+                partition.is_over(whole)
             else:
                 # Also while its failure is written and not acknowledged: the next one must not pass it.
                 partition.put(whole)

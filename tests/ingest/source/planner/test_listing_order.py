@@ -315,6 +315,27 @@ def test_of_many_that_come_too_late_some_are_named_and_the_rest_is_counted() -> 
     )
 
 
+@pytest.mark.parametrize("options", [{"topic": "all"}, {"restore.topic.map": "a:all,b:all"}])
+def test_topics_that_are_restored_into_one_have_an_order_each(options: dict[str, str]) -> None:
+    """What comes late is told of each: an offset of the next topic is not below that of the last."""
+    base = {"topic": None, "file.name.template": None, "input.layout": "confluent"}
+    loaded = load_with(base | {"restore.sidecars": "ignore"} | options)
+    limits = BatchLimits(slots=1, ordering=Ordering.PARTITION, is_archive=True)
+    desk = Desk(intake=object_filter_of(loaded), joining=loaded.joining, limits=limits)
+    name = "topics/{0}/partition=0/{0}+0+{1:010}.json"
+    _show(desk, _pages([name.format("a", at) for at in range(30)], 30)[0])
+    assert len(_work(desk)) == 30
+    for at in range(5):
+        desk.announce(f"m{at}", event(name.format("b", at)))
+        assert _work(desk) == [name.format("b", at)]
+        desk.tick()
+    assert not desk.warnings
+    desk.announce("n", event("topics/a/partition=0/a+0+0000000007.json", etag="another"))
+    assert _work(desk)
+    desk.tick()
+    assert [one for one in desk.warnings if "out of order" in one]
+
+
 def test_a_listing_without_order_has_passed_nothing_before_its_end() -> None:
     """As a directory bucket lists."""
     desk = _desk()
