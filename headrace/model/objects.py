@@ -89,6 +89,7 @@ class Route:
     partition; `timestamp_ms`, what `{{timestamp}}` or the layout's name gave, orders those of one offset.
     `may_be_empty`: an object of no bytes is a row and has to be read. `archive` is set where objects may
     belong together. `routed` is the topic that transforms name from `topic`, where it is known and one.
+    `archived` is the archive's own topic where `topic` is another: each has an order of its own.
     """
 
     topic: str
@@ -98,6 +99,7 @@ class Route:
     may_be_empty: bool = False
     archive: ArchivePlace | None = None
     routed: str | None = None
+    archived: str | None = None
 
     @property
     def output(self) -> str:

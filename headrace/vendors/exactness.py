@@ -1,6 +1,6 @@
 """What comes back exactly from an archive and what does not, aspect by aspect, with a sentence for each."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -8,7 +8,7 @@ from typing import Final
 from headrace.formats.content_kind import RowFormat
 from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind
 from headrace.options import Settings
-from headrace.options.choices import RestorePartition
+from headrace.options.choices import RestorePartition, RestoreTombstones
 from headrace.options.record_sources import TimestampFrom
 from headrace.options.transforms import chain
 from headrace.options.transforms.chain import KeyOrValue, TransformStep
@@ -50,12 +50,15 @@ class Exactness:
 class ContentFacts:
     """What is known of an object's rows: their format, and the members of their envelope.
 
-    `members` None: rows are values and nothing else. `sides` are the side objects that belong to it.
+    `members` None: rows are values and nothing else. `sides` are the side objects that belong to it, and
+    `ignored` those that the restore leaves out; `tombstones`: what becomes of those in objects of their own.
     """
 
     row_format: RowFormat
     members: frozenset[str] | None = None
     sides: frozenset[ObjectKind] = frozenset()
+    ignored: frozenset[ObjectKind] = frozenset()
+    tombstones: RestoreTombstones = RestoreTombstones.PROVEN
 
 
 _JSON: Final = frozenset({RowFormat.JSON, RowFormat.JSONL})
@@ -73,6 +76,7 @@ _EMPTY_IS_NULL: Final = "null and empty were written alike, and come back as nul
 _CSV_NULLS: Final = "null and empty values were written alike: an empty value comes back as a tombstone"
 _HEADERS_AS_TEXT: Final = "values were stored as text, those of bytes as base64"
 _SIDES: Final = {ObjectKind.KEYS: Aspect.KEY, ObjectKind.HEADERS: Aspect.HEADERS}
+_IGNORED_SIDES: Final = "restore.sidecars=ignore leaves it out"
 _UNIQUE: Final = "of headers of one name only the last was kept"
 
 
@@ -84,7 +88,27 @@ def exactness(name: ArchiveName, facts: ContentFacts, *, ordering: str) -> tuple
     found: dict[Aspect, Exactness] = {aspect: Exactness(aspect, Grade.EXACT) for aspect in Aspect}
     for each in (*_of_name(name), *_of_ordering(ordering), *_RULES[name.layout](name, facts)):
         found[each.aspect] = _worse(found[each.aspect], each)
+    for kind in facts.ignored:
+        if found[_SIDES[kind]].grade is not Grade.EXACT:
+            found[_SIDES[kind]] = Exactness(_SIDES[kind], Grade.ABSENT, (_IGNORED_SIDES,))
     return tuple(found.values())
+
+
+def where_some_lack(
+    found: tuple[Exactness, ...], kinds: Mapping[ObjectKind, int], *, least: int = 1
+) -> tuple[Exactness, ...]:
+    """The same, knowing how many objects of each kind there are: some have no keys or headers of their own.
+
+    Fewer than `least` say nothing, where the last that were listed may have theirs in what was not.
+    """
+    values = kinds.get(ObjectKind.VALUES, 0)
+    lacking = {aspect: values - count for kind, aspect in _SIDES.items() if (count := kinds.get(kind, 0))}
+    more = [
+        _partly(each.aspect, f"{lacking[each.aspect]} of {values} objects have no object of it")
+        for each in found
+        if each.grade is not Grade.ABSENT and lacking.get(each.aspect, 0) >= least
+    ]
+    return worst((found, tuple(more)))
 
 
 def worst(objects: Iterable[tuple[Exactness, ...]]) -> tuple[Exactness, ...]:
@@ -229,14 +253,32 @@ def _confluent(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
     if facts.sides:
         yield _partly(Aspect.RECORDS, "records without a key or without headers were left out")
     yield _partly(Aspect.RECORDS, "the last open object of a partition may never have been written")
-    why = "they are objects of their own: where a place among the values is not proven, they are held back"
-    yield _partly(Aspect.TOMBSTONES, why if name.tombstones or facts.sides else "they may have been left out")
+    yield from _tombstones_apart(facts, has_some=bool(name.tombstones or facts.sides or facts.ignored))
     if facts.row_format in _JSON:
         yield _partly(Aspect.VALUE, _WRITTEN_ANEW)
     elif facts.row_format in _ARROW:
         yield _partly(Aspect.VALUE, _SCHEMA)
     else:
         yield _partly(Aspect.RECORDS, "a value that holds the separator is cut in two")
+
+
+def _tombstones_apart(facts: ContentFacts, *, has_some: bool) -> Iterator[Exactness]:
+    """Of tombstones in objects of their own, which `restore.tombstones` is about."""
+    if facts.tombstones is RestoreTombstones.IGNORE:
+        why = "restore.tombstones=ignore leaves them out"
+        yield Exactness(Aspect.TOMBSTONES, Grade.ABSENT, (why,))
+    elif not has_some:
+        yield _partly(Aspect.TOMBSTONES, "they may have been left out")
+    elif facts.tombstones is RestoreTombstones.AFTER:
+        why = (
+            "restore.tombstones=after has tombstones come after all values: they delete what came after them"
+        )
+        yield from (_partly(aspect, why) for aspect in (Aspect.ORDER, Aspect.TOMBSTONES))
+    else:
+        why = (
+            "they are objects of their own: where a place among the values is not proven, they are held back"
+        )
+        yield _partly(Aspect.TOMBSTONES, why)
 
 
 def _lenses(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:

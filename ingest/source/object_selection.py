@@ -141,6 +141,7 @@ class ArchiveRoutes:
             may_be_empty=name.layout is LayoutName.AIVEN,
             archive=_archive_place(name),
             routed=self._routed(topic),
+            archived=None if name.topic == topic else name.topic,
         )
 
     def _topic_of(self, name: ArchiveName) -> str | None:

@@ -45,6 +45,25 @@ def _told(source: Archive, layout: str) -> dict[str, Finding]:
     return _findings(ArchiveBucket.of(source), settings)
 
 
+def test_the_keys_of_one_topic_are_not_those_of_another() -> None:
+    """Nor those of some objects those of all."""
+    row, key = b'{"a":1}\n', b'"k"\n'
+    names = [f"topics/{topic}/partition=0/{topic}+0+{at:010}" for topic in "ab" for at in range(4)]
+    objects = dict.fromkeys([f"{name}.json" for name in names], row)
+    settings = settings_of(archive("confluent-kvh_json"))
+    with_keys = {f"{name}.keys.json": key for name in names}
+    of_one = {f"{name}.keys.json": key for name in names if "/a/" in name}
+    of_some = {f"{name}.keys.json": key for name in (*names[:2], *names[4:6])}
+
+    def said(sides: dict[str, bytes]) -> list[str]:
+        sentence = _findings(ArchiveBucket(objects | sides), settings)["restore"].sentence
+        return [line for line in sentence.splitlines() if line.startswith("key:")]
+
+    assert said(with_keys) == []
+    assert said(of_one) == ["key: does not come back: it is not stored"]
+    assert said(of_some) == ["key: 2 of 4 objects have no object of it"]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_right_layout_is_found_to_fit(name: str) -> None:
     """With what the archive's configuration asks for, no finding stands in the way."""

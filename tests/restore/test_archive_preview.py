@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.vendors.exactness import Aspect, Grade
+from headrace.options import Settings
+from headrace.vendors.exactness import Aspect, Exactness, Grade
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.probes.archive_preview import ArchivePreview, Extent, offsets_of
 from ingest.checks.probes.archive_samples import ArchiveSampler
@@ -17,8 +18,11 @@ _WRITTEN = [name for name in NAMES if "FAIL" not in name]
 
 
 def _preview(name: str, **changes: str | None) -> tuple[ArchivePreview, ArchiveBucket]:
-    settings = settings_of(archive(name), **changes)
     bucket = ArchiveBucket.of(archive(name))
+    return _preview_of(bucket, settings_of(archive(name), **changes)), bucket
+
+
+def _preview_of(bucket: ArchiveBucket, settings: Settings) -> ArchivePreview:
     restore = settings.format.restore
     assert restore is not None
     names = ArchiveNames(restore.layout, restore.names, restore.template)
@@ -26,7 +30,12 @@ def _preview(name: str, **changes: str | None) -> tuple[ArchivePreview, ArchiveB
     found.add(bucket.listed())
     sampler = ArchiveSampler(bucket, settings)
     found.look_into(sampler.sample, sampler.tags)
-    return found, bucket
+    return found
+
+
+def _told(preview: ArchivePreview) -> dict[Aspect, Exactness]:
+    (topic,) = preview.topics()
+    return {each.aspect: each for each in topic.exactness}
 
 
 @pytest.mark.parametrize("name", _WRITTEN)
@@ -118,9 +127,58 @@ def test_side_objects_and_tombstones_are_counted() -> None:
 
 def test_side_objects_that_are_left_out_bring_no_keys() -> None:
     """What the options leave out is said not to come back."""
-    (topic,) = _preview("confluent-kvh_json", restore__sidecars="ignore")[0].topics()
+    found = _told(_preview("confluent-kvh_json", restore__sidecars="ignore")[0])
 
-    assert {each.aspect: each.grade for each in topic.exactness}[Aspect.KEY] is Grade.ABSENT
+    assert found[Aspect.KEY] == Exactness(
+        Aspect.KEY, Grade.ABSENT, ("restore.sidecars=ignore leaves it out",)
+    )
+
+
+@pytest.mark.parametrize(("kept", "grade"), [(0, Grade.ABSENT), (1, Grade.PARTLY), (None, Grade.EXACT)])
+def test_keys_of_some_objects_are_not_keys_of_all(kept: int | None, grade: Grade) -> None:
+    """As where `store.kafka.keys` was set later than the sink began."""
+    written = archive("confluent-kvh_json").objects
+    keys = sorted(key for key in written if ".keys." in key and "/tombstone/" not in key)
+    dropped = [] if kept is None else keys[kept:]
+    bucket = ArchiveBucket(
+        {key: content for key, content in written.items() if key not in dropped and "/tombstone/" not in key}
+    )
+    found = _told(_preview_of(bucket, settings_of(archive("confluent-kvh_json"))))[Aspect.KEY]
+
+    assert found.grade is grade
+    if grade is Grade.PARTLY:
+        assert found.why == (f"{len(dropped)} of {len(keys)} objects have no object of it",)
+
+
+def test_the_last_object_is_looked_into_too() -> None:
+    """A sink that was told to write fewer fields wrote them under names of the same form."""
+    written = archive("aiven-jsonl_all")
+    row = b'{"key":"k","value":1,"offset":%d,"timestamp":"2020-01-01T00:00:00Z","headers":[]}'
+    bucket = ArchiveBucket(
+        {f"orders-json-0-{at}": row % at for at in range(5)}
+        | {f"orders-json-0-{at}": b'{"value":1}' for at in range(5, 10)}
+    )
+    found = _told(_preview_of(bucket, settings_of(written)))
+
+    assert found[Aspect.KEY].grade is Grade.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("option", "order", "tombstones", "why"),
+    [
+        ("proven", Grade.EXACT, Grade.PARTLY, "held back"),
+        ("after", Grade.PARTLY, Grade.PARTLY, "after all values"),
+        ("ignore", Grade.EXACT, Grade.ABSENT, "restore.tombstones=ignore"),
+    ],
+)
+def test_what_becomes_of_tombstones_is_what_the_option_says(
+    option: str, order: Grade, tombstones: Grade, why: str
+) -> None:
+    """In each aspect that it is about."""
+    found = _told(_preview("confluent-kvh_json", restore__tombstones=option)[0])
+
+    assert (found[Aspect.ORDER].grade, found[Aspect.TOMBSTONES].grade) == (order, tombstones)
+    assert why in found[Aspect.TOMBSTONES].why[0]
 
 
 def test_what_cannot_be_restored_as_it_is_told_is_said() -> None:

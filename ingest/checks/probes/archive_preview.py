@@ -18,7 +18,7 @@ from headrace.names.archive_names import (
     NameElement,
     ObjectKind,
 )
-from headrace.vendors.exactness import Aspect, Exactness, Grade, worst
+from headrace.vendors.exactness import Aspect, Exactness, Grade, where_some_lack, worst
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from ingest.checks.probes.preview import Amount
@@ -150,7 +150,7 @@ def _end(extent: Extent) -> int:
 
 # Layouts whose sinks can tag their objects with offsets and numbers of records.
 _TAGGED: Final = frozenset({LayoutName.CONFLUENT, LayoutName.HEADRACE})
-# Objects of a topic that are looked into, one of each kind of name; and those whose tags are read.
+# Objects of a topic that are looked into, of each kind of name and the last; and those whose tags are read.
 _SAMPLES: Final = 5
 _TAGS: Final = 1000
 # As many objects without tags in front say that there are none.
@@ -164,8 +164,9 @@ ReadTags = Callable[[str], tuple[int, int, int] | None]
 class TopicArchive:
     """What the archive holds of one topic in one layout. `topic` None: the names say none.
 
-    `samples` are of each kind of its names; without any nothing is said of what comes back. `room` is
-    `max.pending.objects`, `unsorted` are partitions whose keys, as they are listed, do not rise by offset.
+    `samples` are of each kind of its names, and of the last object; without any nothing is said of what comes
+    back. `room` is `max.pending.objects`, `unsorted` are partitions whose keys, as they are listed, do not
+    rise by offset.
     """
 
     topic: str | None
@@ -176,7 +177,8 @@ class TopicArchive:
     extents: dict[int | None, list[Extent]] = field(default_factory=dict)
     highest: dict[int | None, int] = field(default_factory=dict)
     unsorted: set[int | None] = field(default_factory=set)
-    to_sample: dict[tuple[object, ...], S3Object] = field(default_factory=dict)
+    first: dict[tuple[object, ...], S3Object] = field(default_factory=dict)
+    last: S3Object | None = None
     samples: list[ArchiveSample] = field(default_factory=list)
     directories: Directories = field(default_factory=Directories)
     doubts: tuple[Inexact, ...] = ()
@@ -195,9 +197,17 @@ class TopicArchive:
             self.unsorted.add(name.partition)
         else:
             self.highest[name.partition] = offset
-        if len(self.to_sample) < _SAMPLES and s3_object.size and not s3_object.is_archived:
+        if s3_object.size and not s3_object.is_archived:
             sort = (name.rule, name.extension, name.inexact, name.partition is None)
-            self.to_sample.setdefault(sort, s3_object)
+            if len(self.first) < _SAMPLES - 1:
+                self.first.setdefault(sort, s3_object)
+            self.last = s3_object
+
+    @property
+    def to_sample(self) -> list[S3Object]:
+        """The first of each kind of names, and the last one: a sink may have been told otherwise since."""
+        last = [] if self.last is None or self.last in self.first.values() else [self.last]
+        return [*self.first.values(), *last]
 
     @property
     def sides(self) -> frozenset[ObjectKind]:
@@ -208,6 +218,7 @@ class TopicArchive:
     def exactness(self) -> tuple[Exactness, ...]:
         """How much of each part comes back, as far as was looked into."""
         found = worst(sample.exactness for sample in self.samples if sample.exactness is not None)
+        found = where_some_lack(found, {kind: self.kinds[kind.value] for kind in ObjectKind})
         objects = [len(self.extents[one]) * (1 + len(self.sides)) for one in self.unsorted]
         if max(objects, default=0) <= self.room:
             return found
@@ -268,7 +279,7 @@ class ArchivePreview:
         """Read a few objects of each topic, and tags where the sink may have written some. Blocks on them."""
         for topic in self._topics.values():
             topic.samples = [
-                read_sample(s3_object, topic.sides, topic.doubts) for s3_object in topic.to_sample.values()
+                read_sample(s3_object, topic.sides, topic.doubts) for s3_object in topic.to_sample
             ]
             if topic.layout in _TAGGED:
                 _read_tags(topic, read_tags)

@@ -1,5 +1,6 @@
 """Objects of an archive that are looked into with a few small GETs, and the tags of some."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -12,11 +13,13 @@ from headrace.names.archive_names import Directories, Inexact, LayoutName, Objec
 from headrace.options import Settings
 from headrace.options.choices import RestoreSidecars
 from headrace.options.settings import S3Settings
-from headrace.vendors.exactness import ContentFacts, exactness, exactness_of_options, worst
+from headrace.vendors.exactness import ContentFacts, exactness, exactness_of_options, where_some_lack, worst
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
 from listeners.discovery_events import translated_errors
 
+# Where a sample of keys ends, the last object may have its keys and headers in the rest.
+_LACKING: Final = 2
 _TAGS: Final = ("startOffset", "endOffset", "recordCount")
 
 
@@ -80,6 +83,7 @@ class ArchiveSampler:
         self._ordering = settings.routing.ordering
         self._changes = exactness_of_options(settings)
         self._has_sides = settings.joining.sidecars is not RestoreSidecars.IGNORE
+        self._tombstones = settings.joining.tombstones
 
     def sample(
         self,
@@ -103,8 +107,14 @@ class ArchiveSampler:
         if name.layout is LayoutName.CONFLUENT and facts.members is not None:
             # Our own rows under names of this form are read as what they are.
             shown = name.layout
-        found = sides if self._has_sides else frozenset[ObjectKind]()
-        facts = ContentFacts(row_format=facts.row_format, members=facts.members, sides=found)
+        none = frozenset[ObjectKind]()
+        facts = ContentFacts(
+            row_format=facts.row_format,
+            members=facts.members,
+            sides=sides if self._has_sides else none,
+            ignored=none if self._has_sides else sides,
+            tombstones=self._tombstones,
+        )
         name = replace(name, inexact=(*name.inexact, *doubts))
         parts = worst((exactness(name, facts, ordering=self._ordering.value), self._changes))
         return ArchiveSample(url=source.name, layout=name.layout, exactness=parts, shown=shown)
@@ -135,7 +145,10 @@ def read_archive_samples(
     restore = settings.format.restore
     assert restore is not None, "no archive is restored"
     names = ArchiveNames(restore.layout, restore.names, restore.template)
-    kinds = {name.kind for key in keys if (name := name_in(names.read(key))) and not name.tombstones}
+    kinds: dict[tuple[LayoutName, str | None], Counter[ObjectKind]] = defaultdict(Counter)
+    for key in keys:
+        if (name := name_in(names.read(key))) and not name.tombstones:
+            kinds[name.layout, name.topic][name.kind] += 1
     directories = Directories()
     doubts = {
         (name.layout, name.topic): found
@@ -145,6 +158,11 @@ def read_archive_samples(
     sampler = ArchiveSampler(client, settings)
     for wanted in objects:
         name = name_in(names.read(wanted.id.key))
-        if name is None or (name.kind is ObjectKind.VALUES and not name.tombstones):
-            told = () if name is None else doubts.get((name.layout, name.topic), ())
-            yield sampler.sample(wanted, frozenset(kinds - {ObjectKind.VALUES}), told)
+        if name is None:
+            yield sampler.sample(wanted)
+        elif name.kind is ObjectKind.VALUES and not name.tombstones:
+            place = (name.layout, name.topic)
+            sides = frozenset(kinds[place]) - {ObjectKind.VALUES}
+            sample = sampler.sample(wanted, sides, doubts.get(place, ()))
+            found = where_some_lack(sample.exactness or (), kinds[place], least=_LACKING)
+            yield sample if sample.exactness is None else replace(sample, exactness=found)

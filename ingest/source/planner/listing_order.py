@@ -20,24 +20,28 @@ _AFTER_DIGITS: Final = ":"
 class ListingOrder:
     """Of `PartitionQueue`. `listed` is how far listings have come, by bucket; None: nothing waits for them.
 
-    S3 lists by key: `orders-0-99` comes after `orders-0-1000`, unless offsets are padded with zeros, and wide
-    enough. So an object of which digits could be fewer waits until its topic-partition's keys are listed.
+    S3 lists by key: `orders-0-99` comes after `orders-0-1000`. Zeros before offsets prove no more than how
+    names were written when these were: a sink that got zeros later, or wider ones, wrote names before that
+    are listed after them, as Lenses' do. So every object whose offset has several digits waits until its
+    topic-partition's keys in its folder are listed.
     """
 
     def __init__(self, listed: Mapping[str, ListedKeys] | None) -> None:
         self._listed = listed
-        self._padded: dict[tuple[str, int | None], int] = {}
+        self._widths: dict[tuple[str, int | None], set[int]] = {}
+        self._zeros: set[tuple[str, int | None]] = set()
         self._let_go: set[tuple[str, int | None]] = set()
         self._has_said = False
 
     def see(self, pending: PendingObject) -> None:
-        """The object is known: zeros before its offset show how wide those of its topic-partition are."""
+        """The object is known: its name shows how wide offsets of its topic-partition are."""
         if self._listed is None or self._listed[pending.object.id.bucket].is_complete:
             return
         begin, end = _digits_of(pending)
+        place = _place(pending)
+        self._widths.setdefault(place, set()).add(end - begin)
         if end - begin > 1 and pending.object.id.key[begin] == "0":
-            place = _place(pending)
-            self._padded[place] = max(end - begin, self._padded.get(place, 0))
+            self._zeros.add(place)
 
     def waits(self, pending: PendingObject) -> bool:
         """Whether what goes before it in its topic-partition may be listed yet; not once it is begun."""
@@ -47,7 +51,7 @@ class ListingOrder:
         if place in self._let_go or (whole.entry is not None and is_begun(whole.entry)):
             return False
         begin, end = _digits_of(pending)
-        if end - begin <= self._padded.get(place, 1):
+        if end - begin <= 1:
             return False
         key = pending.object.id.key
         if self._listed[pending.object.id.bucket].has_passed(key[:begin] + _AFTER_DIGITS):
@@ -57,13 +61,15 @@ class ListingOrder:
             _log.info(
                 "order_waits_for_listing",
                 key=printable(key),
-                detail="names do not sort by offset: a partition begins when the listing has passed it",
+                detail="a partition begins when the listing has passed it: names may not sort by offset",
             )
         return True
 
-    def let_go(self, pending: PendingObject) -> None:
-        """What is known of its topic-partition begins."""
-        self._let_go.add(_place(pending))
+    def let_go(self, pending: PendingObject) -> bool:
+        """What is known of its topic-partition begins; whether names that are known sort by offset."""
+        place = _place(pending)
+        self._let_go.add(place)
+        return place in self._zeros and len(self._widths[place]) == 1
 
 
 def _place(pending: PendingObject) -> tuple[str, int | None]:

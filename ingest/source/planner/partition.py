@@ -8,6 +8,7 @@ from ingest.source.catalogue.pending import PendingObject, Place
 
 # Absent start offsets go first.
 _NO_OFFSET: Final = -1
+_NONE: Final = (_NO_OFFSET, 0)
 # So many objects that come too late are named, then they are counted.
 _NAMED: Final = 20
 
@@ -22,8 +23,8 @@ class Partition:
     places: set[Place] = field(default_factory=set)
     is_held: bool = False
     is_queued: bool = False
-    highest: tuple[int, int] = (_NO_OFFSET, 0)
-    """The highest start offset, and the time with it, that has come to its end."""
+    _highest: dict[str | None, tuple[int, int]] = field(default_factory=dict)
+    """The highest start offset, and the time with it, that has come to its end, by `Route.archived`."""
     _late: int = 0
     _said_at: int = _NAMED * 2
 
@@ -45,12 +46,18 @@ class Partition:
         _, _, key, bucket = self.heap[0]
         return bucket, key
 
+    def is_over(self, pending: PendingObject) -> None:
+        """The object has come to its end."""
+        before = self._highest.get(pending.route.archived, _NONE)
+        self._highest[pending.route.archived] = max(before, place_of(pending))
+
     def late(self, pending: PendingObject) -> list[str]:
         """A warning for an object that begins after a higher place; of many, the count as it doubles."""
         at = pending.route.archive
         if at is not None and at.is_tombstone:
             return []  # after values of higher offsets is its proven place, or where it was told to go
-        (offset, _), (highest, _) = place, last = place_of(pending), self.highest
+        place, last = place_of(pending), self._highest.get(pending.route.archived, _NONE)
+        (offset, _), (highest, _) = place, last
         if offset == _NO_OFFSET or place >= last:
             return []
         self._late += 1

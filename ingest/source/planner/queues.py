@@ -7,7 +7,7 @@ from itertools import count
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
 from ingest.source.planner.listing_order import ListingOrder
-from ingest.source.planner.partition import Partition, place_of
+from ingest.source.planner.partition import Partition
 from ingest.source.planner.retry_policy import Holds
 
 
@@ -111,9 +111,9 @@ class UnorderedQueue:
         """True when the object may be taken out of turn."""
         return self._table.is_clear(pending)
 
-    def let_go(self) -> list[str]:
+    def let_go(self) -> tuple[bool, list[str]]:
         """None: here nothing waits for a listing."""
-        return []
+        return False, []
 
     def waits_for_time(self) -> bool:
         """False: what does is in `next_due_ms` from the beginning."""
@@ -274,7 +274,7 @@ class PartitionQueue:
             partition = self._partitions[pending.route.topic, pending.route.partition]
             whole = pending.parent or pending
             if whole.phase is Phase.GONE:
-                partition.highest = max(partition.highest, place_of(whole))
+                partition.is_over(whole)
             else:
                 # Also while its failure is written and not acknowledged: the next one must not pass it.
                 partition.put(whole)
@@ -298,15 +298,19 @@ class PartitionQueue:
         """True when nothing of its topic-partition goes before this waiting object, or may be listed yet."""
         return self.goes_before(pending) is pending and not self._listing.waits(pending)
 
-    def let_go(self) -> list[str]:
-        """Have begin what waits for a listing only; the names of these topic-partitions."""
-        found = []
+    def let_go(self) -> tuple[bool, list[str]]:
+        """Have begin what waits for a listing only: whether anything does, and which may be out of order.
+
+        These are the names of topic-partitions whose keys, as far as they are known, do not sort by offset.
+        """
+        is_any, unsorted = False, []
         for partition in (*self._fresh, *self._backlog):
             pending = self._head_of(partition)
             if pending is not None and pending.phase is Phase.WAITING and self._listing.waits(pending):
-                self._listing.let_go(pending)
-                found.append(f"{partition.topic}-{partition.partition}")
-        return found
+                is_any = True
+                if not self._listing.let_go(pending):
+                    unsorted.append(f"{partition.topic}-{partition.partition}")
+        return is_any, unsorted
 
     def waits_for_time(self) -> bool:
         """Where none is ready, whether one waits for a time that is not yet in `next_due_ms`."""

@@ -106,19 +106,70 @@ def test_a_partition_comes_back_in_the_order_of_its_offsets(
     assert desk.catalogue.is_idle
 
 
-@pytest.mark.parametrize(
-    ("name", "first"), [(_PADDED, [0, 1, 2]), (_CONFLUENT, [0, 1, 2]), (_AIVEN, [0]), (_AIVEN, [5, 6, 7])]
-)
-def test_what_no_lower_offset_can_come_after_begins_with_its_page(name: str, first: list[int]) -> None:
-    """Padded names sort by offset; of one digit none is lower that is not listed before."""
-    desk = _desk(name=name)
-    offsets = [*first, 1000, 2000] if name is _AIVEN else [*first, 3, 4]
-    keys = [name.format(0, offset) for offset in offsets]
-    pages = _pages([*keys, name.format(1, 0)], len(keys) if name is _AIVEN else len(first))
+@pytest.mark.parametrize("first", [[0], [5, 6, 7]])
+def test_what_no_lower_offset_can_come_after_begins_with_its_page(first: list[int]) -> None:
+    """Of offsets of one digit none is lower that is not listed before."""
+    desk = _desk()
+    keys = [_AIVEN.format(0, offset) for offset in [*first, 1000, 2000]]
+    pages = _pages([*keys, _AIVEN.format(1, 0)], len(keys))
     _show(desk, pages[0])
     begun = _work(desk)
-    assert begun == [name.format(0, offset) for offset in first][: len(begun)]
+    assert begun == [_AIVEN.format(0, offset) for offset in first][: len(begun)]
     assert begun
+
+
+_LENSES: Final = "b/orders/0/"
+_MIXED: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
+    # A release of Lenses' sink wrote <last>.json, the next one twelve digits and times, in the same folder.
+    "lenses": (
+        {"input.layout": "lenses", "aws.s3.prefix": "b/"},
+        [f"{_LENSES}{offset}.json" for offset in range(99, 3_000, 100)]
+        + [f"{_LENSES}{offset:012}_1700000000000_1700000000001.json" for offset in range(3_099, 6_000, 100)],
+    ),
+    # filename.offset.zero.pad.width, which was raised.
+    "confluent": (
+        {"input.layout": "confluent", "restore.sidecars": "ignore"},
+        [f"topics/orders/partition=0/orders+0+{offset:010}.json" for offset in range(0, 3_000, 100)]
+        + [f"topics/orders/partition=0/orders+0+{offset:020}.json" for offset in range(3_000, 6_000, 100)],
+    ),
+    # {{start_offset:padding=true}}, which came later.
+    "aiven": (
+        {"input.layout": "aiven", "aws.s3.prefix": "a/"},
+        [f"a/orders-0-{offset}.gz" for offset in range(0, 3_000, 100)]
+        + [f"a/orders-0-{offset:020}.gz" for offset in range(3_000, 6_000, 100)],
+    ),
+}
+
+
+@pytest.mark.parametrize("size", [1, 25, 1000])
+@pytest.mark.parametrize("kind", list(_MIXED))
+def test_zeros_that_a_sink_got_later_prove_nothing_of_names_before(kind: str, size: int) -> None:
+    """The newer names sort before the older ones: none begins until all of the partition are listed."""
+    options, expected = _MIXED[kind]
+    loaded = load_with({"topic": None, "file.name.template": None} | options)
+    limits = BatchLimits(slots=1, ordering=Ordering.PARTITION, is_archive=True)
+    desk = Desk(intake=object_filter_of(loaded), joining=loaded.joining, limits=limits)
+    assert _restored(desk, expected, size) == expected
+    assert not desk.warnings
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_said"),
+    [
+        ([_CONFLUENT.format(0, number) for number in range(100, 180)], False),
+        (
+            [f"topics/orders/partition=0/orders+0+{number:0{9 + number % 2}}.json" for number in range(80)],
+            True,
+        ),
+    ],
+)
+def test_a_large_partition_of_padded_names_is_let_go_without_a_word(keys: list[str], is_said: bool) -> None:
+    """Its names, as far as they are known, sort by offset; of two widths they do not."""
+    desk = _desk(name=_CONFLUENT, max_pending_objects=10)
+    found = _restored(desk, keys, 5)
+    assert (found == keys) is not is_said
+    assert sorted(found) == sorted(keys)
+    assert bool([one for one in desk.warnings if "max.pending.objects" in one]) is is_said
 
 
 def test_a_partition_begins_when_the_listing_has_passed_it() -> None:
@@ -245,9 +296,10 @@ def test_an_event_while_the_first_listing_is_under_way_waits_for_it_and_a_later_
 
 
 def test_of_many_that_come_too_late_some_are_named_and_the_rest_is_counted() -> None:
-    """One event before the first listing of padded names makes all of a large archive late."""
-    desk = _desk(name=_PADDED)
+    """One large offset that is let go before the others are listed makes all of these late."""
+    desk = _desk(name=_PADDED, max_pending_objects=1)
     desk.announce("m", event(_PADDED.format(0, 999_999)))
+    desk.tick()
     assert _work(desk) == [_PADDED.format(0, 999_999)]
     for part in _pages([_PADDED.format(0, number) for number in range(200)], 50):
         _show(desk, part)
@@ -261,6 +313,27 @@ def test_of_many_that_come_too_late_some_are_named_and_the_rest_is_counted() -> 
         "40 objects of orders-0 have come after a higher start offset, 999999 at most, and were produced out "
         "of order; the first 20 were named."
     )
+
+
+@pytest.mark.parametrize("options", [{"topic": "all"}, {"restore.topic.map": "a:all,b:all"}])
+def test_topics_that_are_restored_into_one_have_an_order_each(options: dict[str, str]) -> None:
+    """What comes late is told of each: an offset of the next topic is not below that of the last."""
+    base = {"topic": None, "file.name.template": None, "input.layout": "confluent"}
+    loaded = load_with(base | {"restore.sidecars": "ignore"} | options)
+    limits = BatchLimits(slots=1, ordering=Ordering.PARTITION, is_archive=True)
+    desk = Desk(intake=object_filter_of(loaded), joining=loaded.joining, limits=limits)
+    name = "topics/{0}/partition=0/{0}+0+{1:010}.json"
+    _show(desk, _pages([name.format("a", at) for at in range(30)], 30)[0])
+    assert len(_work(desk)) == 30
+    for at in range(5):
+        desk.announce(f"m{at}", event(name.format("b", at)))
+        assert _work(desk) == [name.format("b", at)]
+        desk.tick()
+    assert not desk.warnings
+    desk.announce("n", event("topics/a/partition=0/a+0+0000000007.json", etag="another"))
+    assert _work(desk)
+    desk.tick()
+    assert [one for one in desk.warnings if "out of order" in one]
 
 
 def test_a_listing_without_order_has_passed_nothing_before_its_end() -> None:
