@@ -104,11 +104,11 @@ def test_what_came_out_is_still_frozen_and_hashable() -> None:
         again.key = "other"
 
 
-@pytest.mark.parametrize("values", [(), ("t", None, None), ("t", None, None, None, False, None, None, None)])
+@pytest.mark.parametrize("values", [(), ("t", None, None), ("t", *[None] * 8)])
 def test_another_versions_fields_are_refused(values: tuple[Any, ...]) -> None:
     """Nothing half-filled comes out, whose missing fields would only be missed later."""
     empty: Any = Route.__new__(Route)
-    with pytest.raises(ValueError, match=f"Route has 7 fields, and {len(values)} came"):
+    with pytest.raises(ValueError, match=f"Route has 8 fields, and {len(values)} came"):
         empty.__setstate__(values)
 
 

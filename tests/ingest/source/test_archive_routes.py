@@ -48,7 +48,7 @@ def _filter(layout: str, **more: str) -> ObjectFilter:
         (
             "quix",
             "data/sink_topic/0/0000000000000000123.jsonl",
-            Route(topic="sink-topic", partition=0, start_offset=123),
+            Route(topic="sink-topic", partition=0, start_offset=123, archived="sink_topic"),
         ),
         ("lenses", ".indexes/connector/events/0/00000000000000000010", ExclusionReason.INTERNAL),
         ("confluent", "other/readme.txt", ExclusionReason.UNMATCHED),
