@@ -21,9 +21,15 @@ _MEANINGS: Final = {
     Exit.DONE: "done",
     Exit.FAILED: "anything else that went wrong",
     Exit.CONFIGURATION: "the configuration is wrong, or names what does not exist",
-    Exit.UNUSABLE: "broker, bucket or ledger not usable within --startup-timeout",
+    Exit.UNUSABLE: "broker, bucket or ledger not usable",
     Exit.LEAD_LOST: "--until-idle: another instance of this name took over",
-    Exit.QUARANTINED: "--until-idle ended with quarantined objects",
+    Exit.QUARANTINED: "--until-idle ended with quarantined objects, or a restore read no key",
+}
+# Of single commands, where it means more or something else.
+_WITHIN: Final = {Exit.UNUSABLE: "broker, bucket or ledger not usable within --startup-timeout"}
+_MEANINGS_OF: Final[dict[str, Mapping[Exit, str]]] = {
+    **dict.fromkeys(("run", "worker", "status", "replay", "mark"), _WITHIN),
+    "plan": {**_WITHIN, Exit.QUARANTINED: "a restore that reads none of the keys that are there"},
 }
 # Two columns of blanks before a line and between its parts come on top.
 _WIDTH: Final = 76
@@ -89,8 +95,7 @@ _EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 }
 _CODES: Final[dict[str, tuple[Exit, ...]]] = {
     "run": tuple(Exit),
-    "worker": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION, Exit.UNUSABLE),
-    "explain": (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION),
+    "plan": (*_ASKING, Exit.QUARANTINED),
     **dict.fromkeys(("policy", "lint", "options", "translate"), (Exit.DONE, Exit.FAILED, Exit.CONFIGURATION)),
 }
 
@@ -103,7 +108,8 @@ def epilog(command: str) -> str:
     shown = [f"  {line:<{width}}  {remark}" for line, remark in examples]
     if width + max(len(remark) for _, remark in examples) > _WIDTH:
         shown = [f"  {line}\n      {remark}" for line, remark in examples]
-    codes = [f"  {code.value}  {_MEANINGS[code]}" for code in _CODES.get(command, _ASKING)]
+    meanings = {**_MEANINGS, **_MEANINGS_OF.get(command, {})}
+    codes = [f"  {code.value}  {meanings[code]}" for code in _CODES.get(command, _ASKING)]
     return "\b\n" + "\n".join(["Examples:", *shown, "", "\b", "Exit codes:", *codes])
 
 

@@ -35,7 +35,7 @@ Records = Annotated[
     typer.Option(
         "--record",
         metavar="JSON",
-        help="A record as `explain` takes it, to tell the columns; contacts nothing then. May be repeated.",
+        help="A record as `explain` takes it, to derive columns from; nothing is contacted. May be repeated.",
     ),
 ]
 Repair = Annotated[

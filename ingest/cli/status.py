@@ -352,7 +352,9 @@ def _backlog(shape: Shape) -> str:
     text = f"{counted(shape['pending_objects'], 'object')}, {bytes_text(shape['pending_bytes'])}"
     if shape["oldest_pending_seconds"]:
         text += f", the oldest waits for {shape['oldest_pending_seconds']:,.0f} s"
-    return text if shape["source"] == "service" else f"{text} begun or failed; what is unknown is not counted"
+    if shape["source"] == "service":
+        return text
+    return f"{text} begun or failed; objects that were not listed yet are not counted"
 
 
 def _entries(entries: list[Shape]) -> Iterator[str]:

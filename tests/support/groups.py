@@ -26,7 +26,8 @@ SHARING: Final = {
     # They look at the syntax of every module, which is parsed once.
     "source_tree": ("test_import_graph.py", "test_rooms.py", "deploy/test_dependencies.py",
                     "deploy/test_third_party.py", "docs/test_figures.py", "docs/test_maintaining_page.py",
-                    "docs/test_plain_english.py", "headrace/process/test_threads.py"),
+                    "docs/test_plain_english.py", "headrace/process/test_threads.py",
+                    "ingest/http/test_status_document.py"),
 }  # fmt: skip
 _GROUP_OF: Final = {file: fixture for fixture, files in SHARING.items() for file in files}
 # What starts services and kills them takes a minute a file: begun last, it would be waited for alone.

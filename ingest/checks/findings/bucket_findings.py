@@ -228,7 +228,7 @@ def may_get_version(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         name,
         f"the bucket has versions, and they may not be read: {facts.get_version.words}",
         f"Allow {rights_on(settings.objects_arn, 's3:GetObjectVersion')}. Without it an "
-        "object that is overwritten before it was read is lost to this ingester (skipped, superseded).",
+        "object that is overwritten before it is read is skipped (superseded).",
     )
 
 

@@ -357,13 +357,18 @@ def test_a_problem_on_the_bar_is_plain_text() -> None:
 COMMANDS = sorted(get_command(app).commands)  # type: ignore[attr-defined]  # the app is a group
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_teaches(command: str) -> None:
-    """Each command shows an example that it would take, and its exit codes."""
+def _helped(command: str) -> tuple[Any, str]:
+    """The command, and the text of its help."""
     group: Any = get_command(app)
     with typer.Context(group) as context:
         subcommand = group.get_command(context, command)
-        text = subcommand.get_help(typer.Context(subcommand, info_name=command, parent=context))
+        return subcommand, subcommand.get_help(typer.Context(subcommand, info_name=command, parent=context))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command: str) -> None:
+    """Each command shows an example that it would take, and its exit codes."""
+    subcommand, text = _helped(command)
 
     examples = re.findall(r"^ +(headrace .+?)(?:  .*)?$", text, re.MULTILINE)
     assert examples
@@ -373,6 +378,22 @@ def test_help_teaches(command: str) -> None:
         subcommand.make_context(verb, arguments)
     assert re.search(r"Exit codes:\n +0  done\n", text)
     assert "  2  the configuration is wrong" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_exit_codes_name_options_that_the_command_has(command: str) -> None:
+    """What an exit code names can be typed there."""
+    subcommand, text = _helped(command)
+
+    taken = {option for parameter in subcommand.params for option in parameter.opts}
+    named = set(re.findall(r"--[a-z-]+", text.partition("Exit codes:")[2]))
+    assert named <= taken
+
+
+def test_the_help_of_plan_has_the_end_of_a_restore_that_reads_nothing() -> None:
+    """`plan` ends with 5 where `run --until-idle` would; the help of both says when."""
+    assert re.search(r"\n +5  a restore that reads none", _helped("plan")[1])
+    assert re.search(r"\n +5  .* a restore read no key", _helped("run")[1])
 
 
 def _offered(*words: str, shell: str = "bash") -> list[str]:
