@@ -251,7 +251,11 @@ class SqsListener:
         now = self._clock()
         expiring = self._held.expiring(now)
         if expiring:
-            _LOG.warning("messages held for 12 hours are received again", messages=len(expiring))
+            _LOG.warning(
+                "messages_reaching_limit",
+                messages=len(expiring),
+                detail="SQS lets a message be held for 12 hours: they are let go, and received again",
+            )
             await self._make_visible(expiring, outcome="renewed")
         due: dict[int, list[Receipt]] = {}
         for receipt in self._held.due(now):

@@ -10,7 +10,14 @@
 """
 
 from headrace.options.declarations import FAMILIES, OPTIONS
-from headrace.options.describe import applied, changed_options, describe, is_same, written_options
+from headrace.options.describe import (
+    applied,
+    changed_options,
+    describe,
+    is_same,
+    unmasked,
+    written_options,
+)
 from headrace.options.given import Problem, SettingsError
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
@@ -26,5 +33,6 @@ __all__ = [
     "changed_options",
     "describe",
     "is_same",
+    "unmasked",
     "written_options",
 ]

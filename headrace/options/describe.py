@@ -121,6 +121,21 @@ def applied(settings: Settings, config: Mapping[str, str | None], *, is_whole: b
     return whole
 
 
+def unmasked(settings: Settings, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration with what is shown of the running one's secrets as it was written."""
+    known_as = _known_as(settings)
+    written = {known_as(name): as_written(name, raw.reveal()) for name, raw, _ in settings.written}
+
+    def one(name: str, text: str) -> str:
+        entry = written.get(known_as(name))
+        if entry is None:
+            return text
+        masks = {MASK, HIDDEN} if entry.is_secret else {entry.shown_whole}
+        return entry.raw if text.strip() in masks else text
+
+    return {name: one(name, text) for name, text in config.items()}
+
+
 def is_same(settings: Settings, other: Settings) -> bool:
     """Whether the options of another configuration, translated, are those of the running one.
 

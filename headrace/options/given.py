@@ -7,10 +7,11 @@ from typing import Final
 
 from headrace.model.errors import HeadraceError
 from headrace.options.declarations import BY_NAME, CANONICAL
-from headrace.options.secret import MASK, is_secret_name, without_url_secrets
+from headrace.options.secret import HIDDEN, MASK, is_mask, is_secret_name, without_url_secrets
 
 _SHOWN_MAX: Final = 200
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
+_FREE_TEXTS: Final = ("transforms.", "predicates.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False)
@@ -41,6 +42,19 @@ class Entry:
             return known.is_secret
         # A whole property line for a JVM may carry a password; Spark masks by name and by value as well.
         return is_secret_name(self.option) or (self.option.startswith("spark.") and is_secret_name(self.text))
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether the value is what is shown in place of one.
+
+        `[hidden]` counts for any option: others may show a secret so that is not known as one here. A
+        transform may write what looks like one.
+        """
+        is_free = self.option.startswith(_FREE_TEXTS) and not self.is_secret
+        if is_free:
+            return False
+        is_hidden = self.text.strip() == HIDDEN or self.option.startswith("spark.")
+        return is_mask(self.text, is_secret=self.is_secret or is_hidden)
 
     @property
     def shown_whole(self) -> str:

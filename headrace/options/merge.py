@@ -1,7 +1,7 @@
 """File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +18,8 @@ from headrace.options.configuration_text import (
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
 from headrace.options.declarations.reading_options import PREFIX
-from headrace.options.given import Entry, Problems, canonical
+from headrace.options.given import Entry, Problems, as_written, canonical
+from headrace.options.secret import HIDDEN, NO_VALUE, Secret
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import trimmed
 
@@ -199,6 +200,33 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
             gathered.entries.setdefault(name, entry)
         else:
             gathered.worker[name] = entry
+
+
+def refuse_masks(
+    gathered: Gathered,
+    written: tuple[tuple[str, Secret, Secret], ...],
+    *,
+    needless: Collection[str],
+    problems: Problems,
+) -> None:
+    """Note each value that is what is shown in place of a secret: who saved it would log in with asterisks.
+
+    `written` is what is given by the names it has; `needless` are those of it that decide nothing.
+    """
+    given = [
+        replace(as_written(name, raw.reveal()), text=text.reveal())
+        for name, raw, text in written
+        if not {name, canonical(name)} & set(needless)
+    ]
+    for entry in (*given, *gathered.entries.values(), *gathered.worker.values()):
+        if entry.is_mask:
+            shown = HIDDEN if entry.raw.strip() == HIDDEN else entry.shown
+            problems.add(entry.spelled, NO_VALUE, shown)
+    # As of one whose reference leads nowhere: nothing else is said of it.
+    for entries in (gathered.entries, gathered.worker):
+        for name in [name for name, entry in entries.items() if entry.is_mask]:
+            del entries[name]
+            gathered.broken.add(name)
 
 
 # One line that ends as a commented one of a shell does, and does not begin with the sign.

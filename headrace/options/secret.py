@@ -6,6 +6,8 @@ from typing import Final
 MASK: Final = "***"
 HIDDEN: Final = "[hidden]"
 """What workers show in place of a secret, and are brought back to keep it."""
+NO_VALUE: Final = "is a mask, and there is no value to keep; give the secret itself, or a reference to it"
+"""The problem of an option that was given what is shown in place of a secret."""
 
 # Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
 # schema registry add key material, JAAS entries and user:password pairs; Hadoop's own list adds keys that
@@ -25,6 +27,11 @@ _USER_INFO: Final = re.compile(r"(?<=://).*@|^[^/@\s]+:(?!//)[^@\s]*@", re.DOTAL
 _CONNECT_PARAMETER: Final = re.compile(
     r"(;\s*(?!use_ssl=|user_id=|user_agent=|session_id=)[^=;]*=)[^;]*", re.IGNORECASE
 )
+# Ours, and longer ones: of Confluent Cloud's answers, and of Spark's pages (`*********(redacted)`).
+_MASKED: Final = re.compile(r"\*{3,}(\(redacted\))?")
+# A password that ends in asterisks is none.
+_MASKED_USER: Final = re.compile(r"(?:^|//|:)\*{3,}@")
+_MASKED_PARAMETER: Final = re.compile(r";[^=;]*=\s*\*{3,}\s*(?:;|$)")
 
 
 class Secret:
@@ -69,6 +76,16 @@ def without_url_secrets(text: str) -> str:
     """Return a text with what is before the @ of a URL masked, and parameters of one of Spark Connect."""
     shown = _USER_INFO.sub(f"{MASK}@", text)
     return _CONNECT_PARAMETER.sub(rf"\1{MASK}", shown) if shown.lstrip().startswith("sc://") else shown
+
+
+def is_mask(text: str, *, is_secret: bool) -> bool:
+    """Whether this is what is shown of a secret, or of a URL with one, here or by others, and not a value."""
+    bare = text.strip()
+    if is_secret and (bare == HIDDEN or _MASKED.fullmatch(bare) is not None):
+        return True
+    if bare.startswith("sc://") and _MASKED_PARAMETER.search(bare) is not None:
+        return True
+    return _MASKED_USER.search(bare) is not None
 
 
 def properties(pairs: dict[str, str]) -> tuple[Property, ...]:

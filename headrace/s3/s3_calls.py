@@ -90,10 +90,22 @@ class S3Calls:
         return _date_ms(found)
 
     def region(self, bucket: str) -> str | None:
-        """The bucket's region; None where its S3 does not say."""
-        found = self.retried(lambda: self._client.head_bucket(Bucket=bucket), what=f"s3://{bucket}")
-        region: str | None = found.get("BucketRegion")
-        return region
+        """The bucket's region, which Amazon names in a refusal too; None where its S3 does not say.
+
+        A policy that allows one prefix refuses the question, as that has none.
+        """
+
+        def asked() -> str | None:
+            try:
+                found: str | None = self._client.head_bucket(Bucket=bucket).get("BucketRegion")
+            except ClientError as error:
+                headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+                if (named := headers.get("x-amz-bucket-region")) is None:
+                    raise
+                found = str(named)
+            return found
+
+        return self.retried(asked, what=f"s3://{bucket}")
 
     def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
         """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""

@@ -43,7 +43,7 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
+from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, refuse_masks, unlikely
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
@@ -52,7 +52,7 @@ from headrace.options.suggestions import unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.value_types import FormError
-from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor
+from headrace.options.vendor import AIVEN_SOURCES, Direction, Fate, Vendor
 from headrace.options.vendor_translation import Translated, translate
 from headrace.options.worker_limits import (
     BROKERS,
@@ -225,6 +225,7 @@ def _load(
     if translated is not None:
         _spell(gathered, translated)
         gathered.broken |= translated.lost
+    refuse_masks(gathered, written, needless=_needless(gathered, translated), problems=problems)
     values = Values(
         gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
     )
@@ -357,6 +358,11 @@ def _spell(gathered: Gathered, translated: Translated) -> None:
         if own in gathered.entries:
             gathered.entries[own] = replace(gathered.entries[own], spelled=theirs, is_vendors=True)
     _drop_overruled(gathered)
+
+
+def _needless(gathered: Gathered, translated: Translated | None) -> set[str]:
+    lines = () if translated is None else translated.lines
+    return {*gathered.without_meaning, *(line.option for line in lines if line.fate is Fate.NEEDLESS)}
 
 
 def _drop_overruled(gathered: Gathered) -> None:

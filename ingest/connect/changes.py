@@ -381,15 +381,6 @@ def worker_problems(name: str, config: Mapping[str, str], *, reserved: str) -> l
                 option="name", message="is the name of the workers' own group; choose another", value=name
             )
         )
-    problems += [
-        Problem(
-            option=option,
-            message="there is no value to keep; give the secret itself",
-            value=_shown(option, text),
-        )
-        for option, text in config.items()
-        if _is_hidden(option, text)
-    ]
     return problems
 
 
@@ -436,9 +427,3 @@ def _is_shown_of(option: str, kept: str, text: str) -> bool:
 def _shown(option: str, text: str) -> str:
     entry = as_written(option, text)
     return HIDDEN if entry.is_hidden else entry.shown_whole
-
-
-def _is_hidden(option: str, text: str) -> bool:
-    """Whether this is what is shown of a secret, or of a URL with one, and not a value."""
-    is_mask = text.strip() == MASK and as_written(option, text).is_secret
-    return text.strip() == HIDDEN or is_mask or f"{MASK}@" in text

@@ -192,6 +192,11 @@ class Metrics:
             "For how long the oldest open object is open.",
             registry=registry,
         )
+        self.sink_stopped_partitions = Gauge(
+            "headrace_sink_stopped_partitions",
+            "Partitions that need an operator: stopped at a record, or with offsets that cannot be right.",
+            registry=registry,
+        )
         self.trace_spans = Counter(
             "headrace_trace_spans",
             "Spans of traces (traces.exporter), by outcome.",
@@ -241,6 +246,7 @@ class Metrics:
             self.sink_open_objects,
             self.sink_pending_objects,
             self.sink_oldest_open,
+            self.sink_stopped_partitions,
         ):
             gauge.set(0)
         for labelled in (self.slots, self.target, self.sink_lag, self.sink_buffered_bytes):

@@ -15,6 +15,7 @@ from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Problem, SettingsError, as_written, canonical
 from headrace.options.parsed_options import is_for
+from headrace.options.secret import NO_VALUE
 from headrace.options.vendor import (
     AIVEN_SOURCE,
     OTHER_SOURCES,
@@ -124,7 +125,9 @@ def _problems(texts: Mapping[str, str], worker_config: str) -> list[Problem]:
         return [
             one
             for one in error.problems
-            if one.is_forbidden or not (one.is_missing or is_unsure(_option_of(one)))
+            if one.is_forbidden
+            or one.message == NO_VALUE
+            or not (one.is_missing or is_unsure(_option_of(one)))
         ]
     return []
 

@@ -16,6 +16,7 @@ from headrace.options import (
     changed_options,
     describe,
     is_same,
+    unmasked,
     written_options,
 )
 from headrace.options.describe import options_hash
@@ -71,7 +72,8 @@ class OnlyConnector:
 
     def judge(self, config: Mapping[str, str]) -> tuple[Mapping[str, str], Sequence[Problem]]:
         """See `ConnectorDirectory.judge`: its process is its own."""
-        return config, ()
+        own = self._served.identity.name
+        return unmasked(self._running, config) if config.get("name") == own else config, ()
 
     def require_health(self) -> None:
         """See `ConnectorDirectory.require_health`."""

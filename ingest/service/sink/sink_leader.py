@@ -3,6 +3,7 @@
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Final
 
 import structlog
 
@@ -30,9 +31,13 @@ from ingest.service.sink.sink_statistics import SinkStatistics, sink_snapshot
 from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
 from ingest.service.slot_states import SlotState
 from ingest.sink import Archive, ArchiveOptions
+from ingest.sink.partitions import PartitionCondition
 from spark.sink.sink_work import grouping_hash, grouping_options
 
 _log = structlog.get_logger(__name__)
+
+# What waits for an operator: a record that stops it, or offsets that cannot be right.
+_STOPPED: Final = frozenset({PartitionCondition.STOPPED.value, PartitionCondition.REFUSED.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +201,7 @@ class SinkLeader:
         metrics.sink_buffered_bytes.labels("memory").set(sink.buffered_bytes)
         metrics.sink_buffered_bytes.labels("disk").set(sink.spilled_bytes)
         metrics.sink_oldest_open.set(sink.oldest_open_seconds)
+        metrics.sink_stopped_partitions.set(sum(one.state in _STOPPED for one in sink.partitions))
         doing = {state.name.lower(): len(running.slots.slots.of(state)) for state in SlotState}
         for state, count in doing.items():
             metrics.slots.labels(state).set(count)

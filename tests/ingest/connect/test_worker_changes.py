@@ -221,7 +221,7 @@ def test_a_connector_is_created_read_back_and_deleted(worker: Worker) -> None:
             "/connectors",
             {"name": "x", "config": {**SOURCE, "aws.s3.proxy.url": "http://***@proxy:3128"}},
             400,
-            "aws.s3.proxy.url = 'http://***@proxy:3128': there is no value to keep",
+            "aws.s3.proxy.url = 'http://***@proxy:3128': is a mask, and there is no value to keep",
         ),
         (
             "POST",

@@ -27,6 +27,7 @@ BESIDE = {
     "headrace_sink_records_total", "headrace_sink_bytes_total", "headrace_sink_objects_total",
     "headrace_sink_lag", "headrace_sink_open_objects", "headrace_sink_pending_objects",
     "headrace_sink_buffered_bytes", "headrace_sink_oldest_open_seconds", "headrace_lost_offsets_total",
+    "headrace_sink_stopped_partitions",
 }  # fmt: skip
 
 # Gauges of a process, whether it leads or not: set at each scrape, and a moment that stays true.

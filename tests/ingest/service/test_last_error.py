@@ -16,7 +16,7 @@ from ingest.service.sink.sink_leader import SinkLeader
 from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotStates
 from ingest.service.statistics import CommonStatistics, Statistics
-from ingest.sink.partitions import ArchiveCounts
+from ingest.sink.partitions import ArchiveCounts, PartitionCondition, PartitionStatus
 
 STOPPED = "orders-0 is at offset 7 (not_json): it is no JSON."
 AWAY = "s3://backup/a.gz could not be written for now (503)."
@@ -24,9 +24,10 @@ AWAY = "s3://backup/a.gz could not be written for now (503)."
 
 @dataclass(slots=True)
 class Archive:
-    """One without partitions, and with these problems."""
+    """One with these problems, and a partition in each of these conditions."""
 
     sentences: tuple[str, ...] = ()
+    conditions: tuple[PartitionCondition, ...] = ()
 
     def counts(self, _now_ms: int) -> ArchiveCounts:
         """None."""
@@ -40,9 +41,24 @@ class Archive:
             oldest_pending_ms=None,
         )
 
-    def partitions(self) -> tuple[()]:
-        """None."""
-        return ()
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """One for each condition."""
+        return tuple(
+            PartitionStatus(
+                topic="orders",
+                partition=number,
+                condition=condition,
+                slot=None,
+                offset=0,
+                position=0,
+                end=9,
+                lag=9,
+                pending_objects=0,
+                quarantined_objects=0,
+                detail=None,
+            )
+            for number, condition in enumerate(self.conditions)
+        )
 
     def problems(self, _now_ms: int) -> tuple[str, ...]:
         """What a test says."""
@@ -123,6 +139,19 @@ def test_what_slots_and_partitions_of_a_sink_report_is_its_last_error() -> None:
     led.archive.sentences = ()
     assert led.shown(leader) == STOPPED
     assert not led.holder.snapshot.problems
+
+
+def test_partitions_that_need_an_operator_are_a_metric() -> None:
+    """One that a record stops, and one whose offsets cannot be right; it is 0 once they continue."""
+    led = Led()
+    leader = led.lead()
+    led.archive.conditions = tuple(PartitionCondition)
+    led.shown(leader)
+    name = b"\nheadrace_sink_stopped_partitions"
+    assert name + b" 2.0\n" in led.process.metrics.exposition()
+    led.archive.conditions = (PartitionCondition.GRANTED, PartitionCondition.WAITING)
+    led.shown(leader)
+    assert name + b" 0.0\n" in led.process.metrics.exposition()
 
 
 def test_a_lead_that_is_lost_is_the_last_error_until_another_begins() -> None:

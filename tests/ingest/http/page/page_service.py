@@ -1,5 +1,6 @@
 """A service as the page sees it, without one: the real routes over a snapshot that a test writes."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -83,12 +84,16 @@ LEADER = Snapshot(
 
 @dataclass(slots=True)
 class Shown:
-    """Where the page is, and the snapshot behind it; `asked` counts the polls."""
+    """Where the page is, and the snapshot behind it; `asked` counts the polls.
+
+    `left_out` are the fields that /status does not have, as that of another version may not.
+    """
 
     board: SnapshotHolder
     url: str = ""
     asked: int = 0
     failing: bool = False
+    left_out: tuple[str, ...] = ()
     _metrics: Metrics = field(default_factory=lambda: Metrics(dict))
 
     def change(self, **changes: Any) -> None:
@@ -105,7 +110,8 @@ class Shown:
             self.asked += 1
             if self.failing:
                 raise ConnectionAbortedError
-            return answered()
+            found = json.loads(answered().body)
+            return Response.of_json({name: of for name, of in found.items() if name not in self.left_out})
 
         return {**routes, "/status": status}
 

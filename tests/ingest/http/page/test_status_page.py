@@ -278,6 +278,22 @@ def test_it_says_when_nobody_answers_and_comes_back(chromium: Chromium, shown: S
         page.await_text("#spoken", lambda text: text.startswith("leader"))
 
 
+def test_an_answer_that_cannot_be_shown_is_said_to_be_one(page: Page, shown: Shown) -> None:
+    """As of a version without a field that the page reads; what stays on it is dimmed."""
+    shown.left_out = ("buckets", "slots")
+    said = page.await_text("#silent", lambda text: "this page cannot show all of it" in text)
+    assert page.text("#spoken") == said
+    assert page.text("#fresh") == "not shown"
+    assert page.value("getComputedStyle(document.querySelector('main')).opacity") == "0.55"
+    assert page.value("document.title").startswith("⚠ ")
+
+    shown.left_out = ()
+    shown.change(pending_objects=35)
+    page.await_text("#silent", lambda text: text == "")
+    assert page.text("#pending") == "35 objects wait"
+    page.forgive()
+
+
 @pytest.mark.long
 def test_a_leader_that_hangs_is_told_from_one_that_is_idle(chromium: Chromium, shown: Shown) -> None:
     """The endpoints answer from a thread of their own, also when the deciding one does not move."""

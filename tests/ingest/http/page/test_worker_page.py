@@ -46,6 +46,7 @@ class _Worker:
     elsewhere: tuple[str, ...] = ()
     worker_problems: list[str] = field(default_factory=list)
     is_silent: bool = False
+    has_problems: bool = True
     moves: bool = True
     url: str = ""
 
@@ -63,7 +64,7 @@ class _Worker:
 
     def overview(self) -> dict[str, Any]:
         """See `WorkerView`."""
-        return {
+        found = {
             "worker": "w1", "version": "1.0.0", "group": "workers", "since_ms": 0, "leader": "w1",
             "workers": {
                 "w1": {"url": "http://a:1", "connectors": list(self.connectors)},
@@ -71,6 +72,9 @@ class _Worker:
             },
             "ready": not self.worker_problems, "problems": self.worker_problems,
         }  # fmt: skip
+        if not self.has_problems:
+            del found["problems"]
+        return found
 
     def hosted(self) -> Mapping[str, HostedConnector]:
         """See `WorkerView`."""
@@ -248,6 +252,19 @@ def test_rows_live_on_and_old_figures_are_dimmed(chromium: Chromium, worker: _Wo
         worker.is_silent = False
         page.await_text("#silent", lambda text: text == "")
         assert page.value(opacity) == "1"
+
+
+def test_an_answer_that_cannot_be_shown_is_said_to_be_one(chromium: Chromium, worker: _Worker) -> None:
+    """As of a version without a field that the page reads; it is over with an answer that can be shown."""
+    with chromium.page(worker.url) as page:
+        page.await_text("#rows", lambda text: "calm" in text)
+        worker.has_problems = False
+        page.await_text("#silent", lambda text: "this page cannot show all of it" in text)
+        assert page.value("getComputedStyle(document.querySelector('#rows')).opacity") == "0.55"
+        assert page.value("document.title").startswith("⚠ ")
+        worker.has_problems = True
+        page.await_text("#silent", lambda text: text == "")
+        assert page.value("getComputedStyle(document.querySelector('#rows')).opacity") == "1"
 
 
 @pytest.mark.long

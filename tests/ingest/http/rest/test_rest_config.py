@@ -226,6 +226,32 @@ def test_a_configuration_of_each_vendor_can_be_applied_again_and_shows_as_it_is(
         assert send(server, "PATCH", {})[0] == 200
 
 
+def errors(server: HttpServer, plugin: str, config: dict[str, Any]) -> dict[str, list[str]]:
+    """The errors that validation finds in a configuration, by their options."""
+    path = f"/connector-plugins/{plugin}/config/validate"
+    status, shape = ask(
+        server, "PUT", path, json.dumps(config).encode(), **{"Content-Type": "application/json"}
+    )
+    assert status == 200
+    return {
+        one["value"]["name"]: one["value"]["errors"] for one in shape["configs"] if one["value"]["errors"]
+    }
+
+
+@pytest.mark.parametrize("config", [GIVEN | {"aws.secret.access.key": "s3cret2"}, VENDORS["aiven sink"]])
+def test_what_is_shown_is_judged_as_what_it_stands_for(config: dict[str, Any]) -> None:
+    """Of the connector that runs; of another one a mask is no value."""
+    with running(config) as server:
+        found = shown(server)
+        plugin = found["connector.class"].rpartition(".")[2]
+        for mask in ("***", "[hidden]"):
+            sent = {**found, "aws.secret.access.key": mask}
+            assert errors(server, plugin, sent) == {}
+            of_another = errors(server, plugin, {**sent, "name": "another"})
+            assert list(of_another) == ["aws.secret.access.key"]
+            assert "no value to keep" in of_another["aws.secret.access.key"][0]
+
+
 @pytest.mark.parametrize(
     ("vendor", "changes", "names"),
     [

@@ -1,0 +1,158 @@
+"""What is shown in place of a secret is none: who saves an answer as a file would log in with asterisks."""
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from headrace.options import Problem, SettingsError
+from headrace.options.given import as_written
+from headrace.options.secret import NO_VALUE
+from headrace.vendors.load import load
+from spark.frames.frame_options import load_settings
+from tests.headrace.options.loading import COMPLETE, load_with, no_file, problems_with
+
+KEYS: Mapping[str, str] = {"aws.access.key.id": "AKIA"}
+SINK: Mapping[str, str] = {
+    "name": "archive",
+    "bootstrap.servers": "127.0.0.1:9092",
+    "topics": "events",
+    "tasks.max": "1",
+}
+CONFLUENT: Mapping[str, str] = {
+    **SINK,
+    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+    "s3.bucket.name": "bucket",
+    "flush.size": "3",
+    "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+    "aws.access.key.id": "AKIA",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "io.confluent.connect.avro.AvroConverter",
+    "value.converter.schema.registry.url": "http://registry:8081",
+    "value.converter.basic.auth.credentials.source": "USER_INFO",
+    "value.converter.basic.auth.user.info": "me:s3cret",
+}
+LENSES: Mapping[str, str] = {
+    **SINK,
+    "connector.class": "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector",
+    "connect.s3.kcql": "INSERT INTO bucket:prefix SELECT * FROM events",
+    "connect.s3.aws.auth.mode": "Credentials",
+    "connect.s3.aws.access.key": "AKIA",
+}
+
+
+def refused(
+    config: Mapping[str, str], *, overrides: Mapping[str, str] | None = None, worker_config: str | None = None
+) -> list[Problem]:
+    """The problems of a configuration as it is."""
+    try:
+        load(
+            json.dumps(dict(config)),
+            kind="json",
+            environment={},
+            read_file=no_file,
+            overrides=overrides or {},
+            worker_config=worker_config,
+        )
+    except SettingsError as error:
+        return list(error.problems)
+    return []
+
+
+def masked(problems: list[Problem] | tuple[Problem, ...]) -> dict[str, str | None]:
+    """The options that hold a mask, with what is shown; nothing else may be wrong."""
+    assert {one.message for one in problems} <= {NO_VALUE}
+    return {one.option: one.value for one in problems}
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("aws.secret.access.key", "[hidden]"),
+        ("aws.secret.access.key", "***"),
+        ("aws.secret.access.key", " [hidden]\n"),
+        # Confluent Cloud's, and Spark's.
+        ("aws.secret.access.key", "****************"),
+        ("spark.hadoop.fs.s3a.secret.key", "*********(redacted)"),
+        ("spark.executor.extraJavaOptions", "***"),
+        ("schema.registry.basic.auth.user.info", "[hidden]"),
+        ("aws.s3.proxy.url", "http://***@proxy:3128"),
+        ("aws.s3.proxy.url", "http://me:***@proxy:3128"),
+        ("spark.remote", "sc://spark:15002/;use_ssl=true;token=***"),
+        ("producer.override.sasl.jaas.config", "[hidden]"),
+        ("producer.override.sasl.password", "[hidden]"),
+        ("sasl.password", "***"),
+        ("aws_secret_access_key", "[hidden]"),
+    ],
+)
+def test_a_mask_is_no_value(option: str, text: str) -> None:
+    """Each form is a problem of its option, and the only one of it."""
+    found = [one for one in problems_with({**KEYS, option: text}) if one.option == option]
+    assert [one.message for one in found] == [NO_VALUE]
+    assert found[0].value in {"[hidden]", as_written(option, text).shown_whole}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"aws.access.key.id": "AKIA", "aws.secret.access.key": "s3cret***"},
+        {"aws.access.key.id": "AKIA", "aws.secret.access.key": "**"},
+        {"aws.s3.proxy.url": "http://me:secret***@proxy:3128"},
+        {
+            "input.format": "jsonl",
+            "value.format": "json",
+            "transforms": "m",
+            "transforms.m.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+            "transforms.m.fields": "card",
+            "transforms.m.replacement": "[hidden]",
+        },
+        {"aws.s3.prefix": "***"},
+    ],
+)
+def test_what_looks_like_a_mask_and_is_a_value_is_taken(changes: Mapping[str, str]) -> None:
+    """A password may end in asterisks, and a transform may write what masks look like."""
+    assert problems_with(changes) == ()
+
+
+def test_what_a_reference_leads_to_is_a_mask_as_well() -> None:
+    """The reference is what the sentence shows."""
+    with pytest.raises(SettingsError) as raised:
+        load_with({**KEYS, "aws.secret.access.key": "${env:SECRET}"}, SECRET="[hidden]")
+    assert masked(raised.value.problems) == {"aws.secret.access.key": "${env:SECRET}"}
+
+
+def test_a_set_and_a_workers_file_are_held_to_it_too() -> None:
+    """What another line wins over is not read."""
+    secret = {"aws.secret.access.key": "[hidden]"}
+    assert masked(refused(COMPLETE, overrides={**KEYS, **secret})) == secret
+    assert refused({**COMPLETE, **secret}, overrides={**KEYS, "aws.secret.access.key": "s3cret"}) == []
+    login = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\nsasl.jaas.config=[hidden]\n"
+    assert masked(refused(COMPLETE, worker_config=login)) == {"sasl.jaas.config": "[hidden]"}
+
+
+@pytest.mark.parametrize(
+    ("config", "option"),
+    [
+        (CONFLUENT, "aws.secret.access.key"),
+        (CONFLUENT, "value.converter.basic.auth.user.info"),
+        (LENSES, "connect.s3.aws.secret.key"),
+    ],
+)
+def test_a_vendors_option_is_refused_by_its_own_name(config: Mapping[str, str], option: str) -> None:
+    """Once, though an option of ours has the text too."""
+    found = refused({**config, option: "[hidden]"})
+    assert [(one.option, one.value) for one in found if one.message == NO_VALUE] == [(option, "[hidden]")]
+
+
+def test_a_vendors_line_that_decides_nothing_is_none() -> None:
+    """A license of Confluent's is masked by whoever shows it, and read by nobody here."""
+    own = {"aws.secret.access.key": "s3cret"}
+    assert refused({**CONFLUENT, **own, "confluent.license": "****************"}) == []
+
+
+def test_a_query_of_spark_is_refused_a_mask() -> None:
+    """Its options are read by the same reader."""
+    with pytest.raises(SettingsError) as raised:
+        load_settings({**COMPLETE, **KEYS, "aws.secret.access.key": "[hidden]"})
+    assert masked(raised.value.problems) == {"aws.secret.access.key": "[hidden]"}
