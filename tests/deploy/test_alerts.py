@@ -306,6 +306,19 @@ RESTARTED = " ".join(["0x1 stale _x3"] * 60)
             id="quarantined",
         ),
         pytest.param(
+            {
+                'headrace_sink_stopped_partitions{job="s",instance="1"}': "0x290 2x10",
+                'headrace_sink_stopped_partitions{job="s",instance="2"}': "0",
+            },
+            {"HeadracePartitionStopped"},
+            id="partitions are stopped",
+        ),
+        pytest.param(
+            {'headrace_sink_stopped_partitions{job="s",instance="1"}': "2x290 0x10"},
+            set(),
+            id="no partition is stopped any more",
+        ),
+        pytest.param(
             {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "0x295 1"},
             {"HeadraceUnproven"},
             id="unproven",
