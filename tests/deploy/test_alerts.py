@@ -34,6 +34,8 @@ LATE = {
     'headrace_oldest_pending_seconds{job="a",instance="1"}': "8000",
     'headrace_transactions_total{job="a",instance="1",outcome="committed"}': "7",
     'headrace_last_full_listing_timestamp_seconds{job="a",instance="1"}': "60",
+    'headrace_mode{job="a",instance="1",mode="fallback"}': "0",
+    'headrace_mode{job="a",instance="1",mode="events"}': "1",
     'headrace_sink_lag{job="a",instance="1",topic="t"}': "9",
     'headrace_sink_records_total{job="a",instance="1",topic="t"}': "7",
 }
@@ -70,6 +72,32 @@ RESUMED = {
     'headrace_target{job="s",instance="1",target="running"}': "0x270 1x30",
     'headrace_sink_records_total{job="s",instance="1",topic="t"}': "7x270 7+3000x30",
 }
+
+
+def slow(pending: str, due: str | None = "0", le: str = "300") -> dict[str, str]:
+    """A source with a queue: objects are committed after up to `le` seconds; how old the oldest is."""
+    here = 'job="l",instance="1"'
+    found = {
+        f'headrace_mode{{{here},mode="events"}}': "1",
+        f'headrace_event_to_commit_seconds_bucket{{{here},le="30"}}': "0+1",
+        f'headrace_event_to_commit_seconds_bucket{{{here},le="{le}"}}': "0+60",
+        f'headrace_event_to_commit_seconds_bucket{{{here},le="+Inf"}}': "0+60",
+        f"headrace_oldest_pending_seconds{{{here}}}": pending,
+        # Of the standby, which knows of none.
+        'headrace_oldest_pending_seconds{job="l",instance="2"}': "0",
+        'headrace_oldest_due_seconds{job="l",instance="2"}': "0",
+    }
+    return found if due is None else {**found, f"headrace_oldest_due_seconds{{{here}}}": due}
+
+
+def listed(ended: str, *, mode: str = "1", paused: str = "0", job: str = "i") -> dict[str, str]:
+    """A source and when its last full listing ended, as each of its processes shows it."""
+    here = f'job="{job}",instance="1"'
+    return {
+        f"headrace_last_full_listing_timestamp_seconds{{{here}}}": ended,
+        f'headrace_mode{{{here},mode="listing"}}': mode,
+        f'headrace_target{{{here},target="paused"}}': paused,
+    }
 
 
 def worker(instance: int, **shown: str) -> dict[str, str]:
@@ -246,10 +274,49 @@ RESTARTED = " ".join(["0x1 stale _x3"] * 60)
             {"HeadraceStuck", "HeadraceBehind"},
             id="old enough for half an hour, and not read",
         ),
+        pytest.param(slow("5", "5"), {"HeadraceLate"}, id="slow"),
+        pytest.param(slow("5", "5", le="60"), set(), id="committed within a minute"),
+        pytest.param(slow("65", "5"), set(), id="old enough after a minute"),
+        pytest.param(
+            slow(" ".join(["0x58 40"] * 5) + " 0x10", "0"), set(), id="old enough after a minute, rarely"
+        ),
+        pytest.param(slow("25", "5"), {"HeadraceLate"}, id="slow, and old enough after 20 s"),
+        pytest.param(slow("800", "800"), {"HeadraceLate"}, id="slow for a backlog"),
+        pytest.param(slow("65", None), {"HeadraceLate"}, id="slow, of 1.0.0"),
+        pytest.param(listed("0", mode="0"), set(), id="a sink lists nothing"),
+        pytest.param(listed("0"), set(), id="the first listing takes hours"),
+        pytest.param(listed("60x280 17000x20"), set(), id="listed after a long time"),
+        pytest.param(
+            listed("60x100 stale _x2 0x98 stale _x2 0x98"),
+            {"HeadraceListingOverdue"},
+            id="restarted before a listing ends",
+        ),
+        pytest.param(
+            listed("60x20 stale _x229 0x50"), set(), id="not listed while it was down, and started again"
+        ),
+        pytest.param(
+            listed("60", paused="1x270 0x30"), set(), id="not listed while it was paused, and resumed"
+        ),
+        pytest.param(
+            listed("60", paused="1x20 0x280"), {"HeadraceListingOverdue"}, id="resumed and never listed"
+        ),
         pytest.param(
             {'headrace_objects{job="s",instance="1",state="quarantined"}': "1"},
             {"HeadraceQuarantined"},
             id="quarantined",
+        ),
+        pytest.param(
+            {
+                'headrace_sink_stopped_partitions{job="s",instance="1"}': "0x290 2x10",
+                'headrace_sink_stopped_partitions{job="s",instance="2"}': "0",
+            },
+            {"HeadracePartitionStopped"},
+            id="partitions are stopped",
+        ),
+        pytest.param(
+            {'headrace_sink_stopped_partitions{job="s",instance="1"}': "2x290 0x10"},
+            set(),
+            id="no partition is stopped any more",
         ),
         pytest.param(
             {'headrace_sink_objects_total{job="s",instance="1",state="unproven"}': "0x295 1"},
@@ -315,15 +382,36 @@ def test_prometheus_itself_raises_what_it_shall(
     tmp_path: Path, shown: dict[str, str], firing: set[str]
 ) -> None:
     """Of these alerts; after five hours in which nothing moves."""
+    assert "SUCCESS" in _raised(tmp_path, shown, firing, hours=HOURS)
+
+
+@pytest.mark.parametrize(
+    ("shown", "firing"),
+    [
+        pytest.param(listed("0"), {"HeadraceListingOverdue"}, id="a source"),
+        pytest.param(listed(" ".join(["0x118 stale _x1"] * 13)), {"HeadraceListingOverdue"}, id="restarted"),
+        pytest.param(listed("0", mode="0"), set(), id="a sink"),
+        pytest.param(listed("0", paused="1x1400 0x160"), set(), id="paused"),
+    ],
+)
+def test_a_source_that_never_ends_a_listing_is_reported(
+    tmp_path: Path, shown: dict[str, str], firing: set[str]
+) -> None:
+    """Within a day: the first listing of a large bucket takes hours, and is no alert."""
+    assert "SUCCESS" in _raised(tmp_path, shown, firing, hours=26)
+
+
+def _raised(tmp_path: Path, shown: dict[str, str], firing: set[str], *, hours: int) -> str:
+    """What promtool prints of a test that these alerts fire at that time, and no others."""
     names = {name for name, _ in rules()}
     build = {} if shown.keys() & {'up{job="w",instance="1"}'} else {'headrace_build_info{job="z"}': "1"}
     series = [
-        {"series": name, "values": value if "x" in value else f"{value}x{HOURS * 60}"}
+        {"series": name, "values": value if "x" in value else f"{value}x{hours * 60}"}
         for name, value in {**build, **shown}.items()
     ]
     counted = [
         {"expr": f'count(ALERTS{{alertname="{name}",alertstate="firing"}}) or vector(0)',
-         "eval_time": f"{HOURS}h", "exp_samples": [{"labels": "{}", "value": int(name in firing)}]}
+         "eval_time": f"{hours}h", "exp_samples": [{"labels": "{}", "value": int(name in firing)}]}
         for name in sorted(names)
     ]  # fmt: skip
     tests = {
@@ -334,4 +422,4 @@ def test_prometheus_itself_raises_what_it_shall(
     file = tmp_path / "alerts_test.yaml"
     file.write_text(json.dumps(tests))
 
-    assert "SUCCESS" in _promtool("test", "rules", str(file))
+    return _promtool("test", "rules", str(file))

@@ -20,6 +20,13 @@ CHART = TOP / "deploy" / "helm" / "headrace"
 SCHEMA: Any = json.loads((CHART / "values.schema.json").read_text())
 VALUES: Any = yaml.safe_load((CHART / "values.yaml").read_text())
 TEMPLATES = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
+SELECTED = {"app.kubernetes.io/name": "headrace", "app.kubernetes.io/instance": "release"}
+POLICY: Any = {
+    "enabled": True,
+    "restFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+    "httpFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+    "ingress": [{"from": [{"podSelector": {}}], "ports": [{"port": 7078}]}],
+}
 # What people name themselves.
 _OPEN = {"worker", "connectors", "requests", "limits", "annotations", "labels", "affinity", "nodeSelector"}
 
@@ -57,6 +64,18 @@ def test_the_schema_refuses_what_it_does_not_know() -> None:
 
     walk(SCHEMA, "")
     assert SCHEMA["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("given", "is_taken"),
+    [(POLICY, True), ({"enabled": False}, True), ({"httpFrom": [{}]}, False), ({"http": []}, False),
+     ({"restFrom": [{"namespaceselector": {}}]}, False)],
+)  # fmt: skip
+def test_the_schema_takes_whom_a_network_policy_may_name(given: Any, is_taken: bool) -> None:
+    """The API would refuse an empty peer, or take it for all of them."""
+    policy = SCHEMA["properties"]["networkPolicy"]
+
+    assert jsonschema.Draft7Validator(policy).is_valid(given) == is_taken
 
 
 @pytest.mark.parametrize(
@@ -124,15 +143,38 @@ def _rendered(*arguments: str) -> dict[tuple[str, str], Any]:
 
 def test_the_api_of_kubernetes_takes_what_helm_renders() -> None:
     """By the API's own schemas, with all that can be switched on; Prometheus's own kinds are not in them."""
-    found = _rendered("--set", "podMonitor.enabled=true", "--set", "prometheusRule.enabled=true")
+    found = _rendered(
+        *("--set", "podMonitor.enabled=true", "--set", "prometheusRule.enabled=true"),
+        *("--set-json", f"networkPolicy={json.dumps(POLICY)}"),
+    )
     own = {
         document["kind"] for document in found.values() if document["apiVersion"].startswith("monitoring.")
     }
 
     assert own == {"PodMonitor", "PrometheusRule"}
+    assert ("NetworkPolicy", "release") in found
     for document in found.values():
         if document["kind"] not in own:
             kubernetes_validate.validate(document, "1.37", strict=True)
+
+
+def test_a_network_policy_is_there_when_it_is_asked_for() -> None:
+    """To REST the release's own pods and those that are named, to http.listen the latter alone."""
+    assert not any(kind == "NetworkPolicy" for kind, _ in _rendered())
+    own = {"podSelector": {"matchLabels": SELECTED}}
+    closed = _rendered("--set", "networkPolicy.enabled=true")["NetworkPolicy", "release"]["spec"]
+    found = _rendered("--set-json", f"networkPolicy={json.dumps(POLICY)}")["NetworkPolicy", "release"]["spec"]
+
+    assert closed == {
+        **own,
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [own], "ports": [{"protocol": "TCP", "port": 8083}]}],
+    }
+    assert found["ingress"] == [
+        {"from": [own, *POLICY["restFrom"]], "ports": [{"protocol": "TCP", "port": 8083}]},
+        {"from": POLICY["httpFrom"], "ports": [{"protocol": "TCP", "port": 8085}]},
+        *POLICY["ingress"],
+    ]
 
 
 def test_helm_renders_a_worker_as_the_example_for_kubernetes_has_it() -> None:

@@ -55,12 +55,68 @@ def test_every_resource_of_the_kustomization_is_there_and_named_alike() -> None:
     there = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml", "secret.example.yaml"}
 
     assert listed == there
-    assert kustomization["configMapGenerator"] == [{"name": "headrace", "files": ["headrace.json"]}]
-    for name in listed:
-        assert read(KUBERNETES / name)["metadata"]["name"] == "headrace"
-    selected = {"app.kubernetes.io/name": "headrace"}
+    assert kustomization["configMapGenerator"] == [{"name": "headrace-ingester", "files": ["headrace.json"]}]
+    for name in (*listed, "secret.example.yaml"):
+        assert read(KUBERNETES / name)["metadata"]["name"] == "headrace-ingester"
+    selected = {"app.kubernetes.io/name": "headrace-ingester"}
     assert read(KUBERNETES / "service.yaml")["spec"]["selector"] == selected
     assert read(KUBERNETES / "disruption-budget.yaml")["spec"]["selector"]["matchLabels"] == selected
+    assert read(KUBERNETES / "network-policy.yaml")["spec"]["podSelector"]["matchLabels"] == selected
+
+
+def test_chart_and_examples_may_be_in_one_namespace() -> None:
+    """As docs/container.md has them: none has a name of another's, and no selector takes another's pods."""
+    pods = {
+        "chart": {"app.kubernetes.io/name": "headrace", "app.kubernetes.io/instance": "headrace"},
+        "ingester": read(KUBERNETES / "deployment.yaml")["spec"]["template"]["metadata"]["labels"],
+        "worker": read(KUBERNETES / "worker" / "deployment.yaml")["spec"]["template"]["metadata"]["labels"],
+    }
+    named = {"chart": {"headrace", "headrace-connectors"}, "ingester": set(), "worker": set()}
+    for manifest in MANIFESTS:
+        whose = "worker" if manifest.parent.name == "worker" else "ingester"
+        document = read(manifest)
+        named[whose].add(document["metadata"]["name"])
+        spec = document.get("spec", {})
+        selector = spec.get("podSelector", spec.get("selector", {}))
+        labels = selector.get("matchLabels", selector)
+        taken = {other for other, pod in pods.items() if labels and labels.items() <= pod.items()}
+        assert taken <= {whose}, manifest
+
+    assert not named["chart"] & named["ingester"]
+    assert not named["chart"] & named["worker"]
+    assert not named["ingester"] & named["worker"]
+
+
+@pytest.mark.parametrize(
+    ("example", "admitted"),
+    [(".", {8085: "monitoring"}), ("worker", {8083: "headrace-worker", 8085: "monitoring"})],
+)
+def test_the_network_policy_admits_to_each_port_whom_it_is_for(
+    example: str, admitted: dict[int, str]
+) -> None:
+    """Passwords are plain on one, and the other has no log-in."""
+    container = read(KUBERNETES / example / "deployment.yaml")["spec"]["template"]["spec"]["containers"][0]
+    policy = read(KUBERNETES / example / "network-policy.yaml")["spec"]
+    found = {}
+    for rule in policy["ingress"]:
+        (port,), (peer,) = rule["ports"], rule["from"]
+        ((kind, selector),) = peer.items()
+        label = "kubernetes.io/metadata.name" if kind == "namespaceSelector" else "app.kubernetes.io/name"
+        found[port["port"]] = selector["matchLabels"][label]
+
+    assert policy["policyTypes"] == ["Ingress"]
+    assert found == admitted
+    assert set(found) == {port["containerPort"] for port in container["ports"]}
+
+
+def test_the_role_of_each_pod_is_that_of_its_service_account() -> None:
+    """On EKS a pod of the default account has no rights in AWS."""
+    for folder in (KUBERNETES, KUBERNETES / "worker"):
+        account = read(folder / "service-account.yaml")["metadata"]
+        pod = read(folder / "deployment.yaml")["spec"]["template"]["spec"]
+
+        assert pod["serviceAccountName"] == account["name"]
+        assert "eks.amazonaws.com/role-arn" in account["annotations"]
 
 
 MANIFESTS = sorted(path for path in KUBERNETES.rglob("*.yaml") if path.stem != "kustomization")

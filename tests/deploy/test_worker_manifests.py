@@ -1,10 +1,8 @@
-"""The examples of a worker for Kubernetes and systemd: what they say fits together, and is read."""
+"""The example of a worker for Kubernetes: what it says fits together, and is read."""
 
-import configparser
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from ingest.connect.worker_settings import read_worker
@@ -29,6 +27,8 @@ def test_everything_is_listed_and_selects_the_same() -> None:
     assert all(read(name)["metadata"]["name"] == "headrace-worker" for name in listed)
     assert deployment["selector"]["matchLabels"] == deployment["template"]["metadata"]["labels"] == label
     assert read("service.yaml")["spec"]["selector"] == label
+    assert read("disruption-budget.yaml")["spec"]["selector"]["matchLabels"] == label
+    assert read("network-policy.yaml")["spec"]["podSelector"]["matchLabels"] == label
 
 
 def test_the_workers_file_is_read_and_says_where_its_pod_is() -> None:
@@ -51,30 +51,7 @@ def test_the_workers_file_is_read_and_says_where_its_pod_is() -> None:
     }
     accounts = Path(str(found.frame.http.rest_auth_file))
     assert {one["mountPath"] for one in container["volumeMounts"]} >= {str(accounts.parent)}
-    assert accounts.name in read("secret.example.yaml")["stringData"]
+    users = read("secret.example.yaml")["stringData"][accounts.name].splitlines()
+    assert [user.split(":")[0] for user in users] == ["headrace-workers", "admin"]
     (secret,) = (one["secret"] for one in pod["volumes"] if one["name"] == "secret")
     assert not secret["defaultMode"] & 0o004
-
-
-@pytest.mark.parametrize("what", ["stop", "restart", "memory", "connectors"])
-def test_the_unit_gives_it_time_and_starts_it_again(what: str) -> None:
-    """A clean stop takes up to 30 s; a configuration error is not tried again; a worker may die alone.
-
-    Defaults of systemd are enough for some thirty connectors, or for a hundred on a small machine.
-    """
-    unit = configparser.ConfigParser(interpolation=None, strict=False)
-    unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's names have capitals
-    unit.read(DEPLOY / "systemd" / "headrace-worker.service")
-    service = unit["Service"]
-
-    if what == "stop":
-        assert int(service["TimeoutStopSec"]) >= 30
-        assert service["KillMode"] == "mixed"
-    elif what == "memory":
-        assert service["OOMPolicy"] == "continue"
-    elif what == "connectors":
-        assert int(service["LimitNOFILE"]) >= 500 * 30
-        assert int(service["TasksMax"]) >= 500 * 22
-    else:
-        assert service["Restart"] == "always"
-        assert service["RestartPreventExitStatus"] == "2"

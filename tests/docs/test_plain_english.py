@@ -88,6 +88,19 @@ def test_a_status_page_is_in_plain_english(page: Path) -> None:
     assert _faults(_COMMENT.sub("", page.read_text()), page.name) == []
 
 
+DEPLOYED: Final = [
+    path
+    for path in (ROOT / "compose.yaml", *sorted((ROOT / "deploy").rglob("*")))
+    if path.is_file() and path != ROOT / "deploy/helm/headrace/files/alerts.yaml"
+]
+
+
+@pytest.mark.parametrize("file", DEPLOYED, ids=lambda file: str(file.relative_to(ROOT)))
+def test_what_is_deployed_is_in_plain_english(file: Path) -> None:
+    """Nor have alerts, dashboard and manifests, in texts and comments; the chart's alerts are a copy."""
+    assert _faults(file.read_text(), file.name) == []
+
+
 def test_what_the_product_prints_is_in_plain_english() -> None:
     """Errors, problems, help, options and log texts."""
     found = [
