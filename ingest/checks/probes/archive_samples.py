@@ -164,5 +164,5 @@ def read_archive_samples(
             place = (name.layout, name.topic)
             sides = frozenset(kinds[place]) - {ObjectKind.VALUES}
             sample = sampler.sample(wanted, sides, doubts.get(place, ()))
-            found = where_some_lack(sample.exactness or (), kinds[place], least=_LACKING)
-            yield sample if sample.exactness is None else replace(sample, exactness=found)
+            told = where_some_lack(sample.exactness or (), kinds[place], least=_LACKING)
+            yield sample if sample.exactness is None else replace(sample, exactness=told)
