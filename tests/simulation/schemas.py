@@ -50,14 +50,19 @@ _OF_NULLS: Final = {
     ]
 }
 _APART: Final = 1001
+_OF_ROWS: Final = json.loads(_json_schema("string"))
 _MORE: Final[Mapping[int, tuple[str, str]]] = {
     _APART: (json.dumps({**_avro("string"), "name": "names.Other"}), "AVRO"),
     1002: (json.dumps(["null", {**_avro("string"), "name": "Maybe"}]), "AVRO"),
     1003: (json.dumps({**json.loads(_json_schema("string")), "title": "Other"}), "JSON"),
     1004: (json.dumps({**_OF_NULLS, "title": "Maybe"}), "JSON"),
     1005: (_protobuf("string").replace("row", "Other"), "PROTOBUF"),
+    1006: (json.dumps("long"), "AVRO"),
+    1007: (json.dumps({name: one for name, one in _OF_ROWS.items() if name != "title"}), "JSON"),
 }
-"""Of other names, and of values that may be null; ids of what is registered later do not depend on them."""
+"""Of other names and of none, and of values that may be null; ids of what is registered later do not depend
+on them."""
+_NAMELESS: Final = {AVRO: 1006, JSON_SCHEMA: 1007}
 _NAMED: Final = {AVRO: (1, 2, 1001, 1002), JSON_SCHEMA: (3, 4, 1003, 1004), PROTOBUF: (5, 6, 1005)}
 _MAY_BE_NULL: Final = frozenset({1002, 1004})
 _ALL: Final = {**_SCHEMAS, **_MORE}
@@ -200,6 +205,11 @@ def schemas_of(converter: str, *, with_nulls: bool) -> tuple[int, ...]:
     return tuple(id_ for id_ in _NAMED[converter] if with_nulls or id_ not in _MAY_BE_NULL)
 
 
+def nameless_of(converter: str) -> int:
+    """The id of a schema without a name, which Protobuf has not."""
+    return _NAMELESS[converter]
+
+
 def framed_by(converter: str, id_: int, number: int, *, is_null: bool = False) -> bytes:
     """A value of a row of this schema; a null where that `is_null` and the schema has nulls."""
     head = b"\0" + id_.to_bytes(4, "big")
@@ -208,8 +218,8 @@ def framed_by(converter: str, id_: int, number: int, *, is_null: bool = False) -
     return head + _BODIES[converter](id_, number, number if id_ == _FIRST[converter] else "text")
 
 
-def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | None:
-    """The row of such a value, None of a null; ValueError for what is none."""
+def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | int | None:
+    """The row or number of such a value, None of a null; ValueError for what is none."""
     id_, body = int.from_bytes(value[1:5], "big"), value[5:]
     if id_ not in _ALL or value[0]:
         raise ValueError("no schema")
@@ -220,7 +230,7 @@ def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | None:
         found: Any = fastavro.schemaless_reader(io.BytesIO(body), schema, None)
     else:
         found = json.loads(body)
-    return None if found is None else dict(found)
+    return found if found is None or isinstance(found, int) else dict(found)
 
 
 def _protobuf_meaning(id_: int, body: bytes) -> dict[str, Any]:
@@ -233,7 +243,8 @@ def _protobuf_meaning(id_: int, body: bytes) -> dict[str, Any]:
 
 def _avro_body(id_: int, number: int, member: int | str) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, json.loads(_ALL[id_][0]), {"n": number, "a": member})
+    row: Any = number if id_ == _NAMELESS[AVRO] else {"n": number, "a": member}
+    fastavro.schemaless_writer(out, json.loads(_ALL[id_][0]), row)
     return out.getvalue()
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
 from tests.simulation.laws import Finding, sanity
+from tests.simulation.null_objects import closed_by_nulls, refused_nulls
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_records import FRAMED, JSON, meaning_of_value
 from tests.simulation.sink_run import Outcome, Place
@@ -81,6 +82,8 @@ def judge(
     found += _last_step_last(outcome)
     found += bounded(scenario, outcome)
     found += values_differ(scenario, outcome)
+    found += refused_nulls(scenario, letters_of(outcome), {} if outcome.earlier else outcome.expected)
+    found += () if calm is None else closed_by_nulls(scenario, calm)
     if not found and calm is not None:
         found += _alone(scenario, outcome, calm, group)
     return found
