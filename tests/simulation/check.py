@@ -23,9 +23,9 @@ from tests.simulation.archives_laws import judge_archives
 from tests.simulation.archives_run import run_archives
 from tests.simulation.course import Ended
 from tests.simulation.environment import FOLDER_PREFIX
-from tests.simulation.frames_generator import frames_scenario
 from tests.simulation.frames_laws import judge_frames
 from tests.simulation.frames_run import run_frames
+from tests.simulation.frames_turns import turned_scenario
 from tests.simulation.laws import Finding
 from tests.simulation.layouts_generator import layout_scenario
 from tests.simulation.layouts_laws import judge_layouts
@@ -52,7 +52,7 @@ _MOST_TRIES = 150
 DATA = ("produce", "put", "arrive")
 _SCENARIOS: Final = {
     "archives": archives_scenario,
-    "frames": frames_scenario,
+    "frames": turned_scenario,
     "layouts": layout_scenario,
     "sink": sink_scenario,
     "source": source_scenario,
