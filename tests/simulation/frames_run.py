@@ -29,7 +29,7 @@ from tests.simulation.frames_generator import (
 )
 from tests.simulation.frames_log import LogFiles, Logged
 from tests.simulation.frames_spark import Checkpoint, Query
-from tests.simulation.frames_turns import ENDS, FAILS, PATIENCE_SECONDS, TURNS, Turns
+from tests.simulation.frames_turns import ENDS, FAILS, PATIENCE_SECONDS, SLOW, TURNS, Turns
 from tests.simulation.objects import encoded
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
@@ -173,6 +173,7 @@ class _FramesCourse(Course):
             "log restored": self._restore_log,
             "new query": self._new_query,
             "second query": self._second_query,
+            SLOW: self._turns.slow,
             FAILS: self._turns.fail,
             TURNS: self._turns.look,
             ENDS: self._run_to_its_end,

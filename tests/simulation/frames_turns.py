@@ -27,11 +27,13 @@ from tests.simulation.s3 import refused
 from tests.simulation.scenario import Given, Scenario, Step
 
 TURNS: Final = "turns looked at"
+SLOW: Final = "listings take longer"
 FAILS: Final = "listings fail"
 ENDS: Final = "query that ends"
 _TURNS_SHARE: Final = 0.06
 _FAILS_SHARE: Final = 0.08
 _KILL_SHARE: Final = 0.3
+_QUEUE_SHARE: Final = 0.6
 _LIMITS: Final = (("maxFilesPerTrigger", "1"), ("maxFilesPerTrigger", "2"), ("maxBytesPerTrigger", "150"))
 _NEVER_SECONDS: Final = 100_000.0
 """So late come messages of what listings alone find."""
@@ -39,7 +41,7 @@ _FOR_GOOD: Final = 5_000.0
 _MOST_FRESH: Final = 4
 _LISTED: Final = "!"
 """Names begin with it of what listings alone show, and show first."""
-_KNOWN_SECONDS: Final = 1.0
+_KNOWN_SECONDS: Final = 0.25
 """After a page of a listing, until the batches begin that its objects are in turn for."""
 _PAGES: Final = "ListObjectsV2"
 _CODES: Final = {"SlowDown": 503, "InternalError": 500, "AccessDenied": 403}
@@ -67,20 +69,21 @@ def _with_turns(seed: int, scenario: Scenario) -> Scenario:
     limit, value = rng.choice(_LIMITS)
     changed[limit] = value
     begin = len(scenario.records)
-    listed, fresh = rng.choice((3, 5)), rng.choice((15, 25))
+    listed, fresh = rng.choice((3, 5)), rng.choice((20, 30))
     records = [*_rows_of(rng, begin, listed, _LISTED), *_rows_of(rng, begin + listed, fresh, "9")]
     steps = [Step(0.0, "put", {"begin": begin, "end": begin + listed, "late": _NEVER_SECONDS})]
-    steps.append(Step(0.1, "start", {}))
+    # Else what they show is read before the first upload is announced.
+    steps += [Step(0.0, SLOW, {"seconds": rng.choice((0.3, 0.6))}), Step(0.1, "start", {})]
     place, end = begin + listed, begin + len(records)
     while place < end:
-        count = min(end - place, rng.choice((3, 5, 8)))
+        count = min(end - place, rng.choice((4, 7, 10)))
         put = {"begin": place, "end": place + count, "late": 0.0}
-        steps.append(Step(rng.choice((0.0, 0.1, 0.4)), "put", put))
+        steps.append(Step(rng.choice((0.0, 0.1, 0.3)), "put", put))
         place += count
         if rng.random() < _KILL_SHARE:
             steps.append(Step(rng.choice((0.3, 1.0, 2.0)), rng.choice(("kill", "stop")), {}))
             steps.append(Step(0.1, "start", {}))
-    steps.append(Step(2.0, TURNS, {}))
+    steps += [Step(2.0, TURNS, {}), Step(0.0, SLOW, {"seconds": 0.0})]
     return _with(scenario, changed, records, steps)
 
 
@@ -93,18 +96,22 @@ def _with_failing_listings(seed: int, scenario: Scenario) -> Scenario:
     records = _rows_of(rng, begin, rng.choice((3, 6)), "5")
     steps: list[Step] = []
     for place in range(begin, begin + len(records), 3):
-        end, late = min(place + 3, begin + len(records)), rng.choice((0.0, _NEVER_SECONDS))
+        end, middle = place + 3, place + rng.choice((0, 1, 1, 3))
         given: dict[str, Any] = {
             "code": rng.choice(("SlowDown", "SlowDown", "InternalError", _LASTING)),
             "seconds": rng.choice((2.0, 30.0, 300.0, 480.0, _FOR_GOOD)),
             "is_later": rng.random() < 0.4,
         }
-        steps.append(Step(0.5, "put", {"begin": place, "end": end, "late": late}))
+        # Of some there is an event, and of others not.
+        steps.append(Step(0.5, "put", {"begin": place, "end": middle, "late": 0.0}))
+        steps.append(Step(0.0, "put", {"begin": middle, "end": end, "late": _NEVER_SECONDS}))
         steps.append(Step(rng.choice((0.0, 8.0)), FAILS, given))
         trigger, again = rng.choice(("once", "availableNow", "availableNow")), rng.choice((0, 1))
         steps += [Step(0.0, ENDS, {"trigger": trigger})] * (1 + again)
     steps.append(Step(0.0, FAILS, {"code": "SlowDown", "seconds": 0.0, "is_later": False}))
     changed: dict[str, str | None] = dict.fromkeys((*NARROWING, VERSIONS, TRIGGER))
+    if rng.random() < _QUEUE_SHARE:
+        changed["sqs.queue.url"] = QUEUE
     return _with(scenario, changed, records, steps)
 
 
@@ -145,6 +152,7 @@ class Turns:
         self._code = ""
         self._until = 0.0
         self._is_later = False
+        self._slow = 0.0
         self.broken: list[str] = []
         made.bucket.on_asked, made.bucket.on_answered = self._asked, self._answered
 
@@ -152,6 +160,10 @@ class Turns:
         """Listings of objects are refused for so long, or all but their first pages."""
         self._code, self._until, self._is_later = code, self._made.kernel.now + seconds, is_later
         self._made.bucket.page_keys = 2
+
+    def slow(self, seconds: float) -> None:
+        """So long each call of a listing takes, besides."""
+        self._slow = seconds
 
     def end(self) -> None:
         """Listings are answered."""
@@ -202,7 +214,7 @@ class Turns:
         is_meant = operation == "list_objects_v2" and not (self._is_later and is_first)
         if is_meant and self._made.kernel.now < self._until:
             raise refused(_PAGES, self._code, _CODES[self._code])
-        return 0.0
+        return self._slow if operation == "list_objects_v2" else 0.0
 
     def _answered(self, operation: str, _given: Mapping[str, Any], answer: Any) -> None:
         process = self._made.kernel.here()

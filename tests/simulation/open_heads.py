@@ -17,7 +17,11 @@ STUCK: Final = "HEADs stay open"
 LOOKED: Final = "versions looked at"
 _SHARE: Final = 0.05
 _KILL_SHARE: Final = 0.3
+_LISTINGS_SHARE: Final = 0.5
+_OFTEN: Final = "1000"
 _LISTED_SECONDS: Final = 660.0
+LATER: Final = 2
+"""So many come after the others where names have places."""
 _ORDERED_SECONDS: Final = 240.0
 """As long as faults last that were there before."""
 _OTHERS: Final = ("aws.s3.bucket.name", "include.existing", "initial.inventory", "native.start.key")
@@ -38,26 +42,31 @@ def drawn_mode(scenario: Scenario) -> tuple[random.Random, str | None]:
     return rng, rng.choice(("listed", "listed", "ordered", "placed")) if is_drawn else None
 
 
-def options_of(mode: str, queue: str, placed: str) -> Mapping[str, str | None]:
+def options_of(rng: random.Random, mode: str, queue: str, placed: str) -> Mapping[str, str | None]:
     """What such a scenario changes; `placed`: names that have their offset in a partition."""
+    # Without a listing events alone tell of a version.
+    has_listings = mode != "placed" or rng.random() < _LISTINGS_SHARE
     return {
         **dict.fromkeys((*_OTHERS, *_SLOWING)),
         "sqs.queue.url": queue,
         "file.name.template": _TEMPLATES.get(mode, placed),
         "ordering": None if mode == "listed" else "partition",
         "job.linger.ms": "0",
-        "reconcile.interval.ms": "1000",
+        "reconcile.interval.ms": _OFTEN if has_listings else "3600000",
         "exactly.once.support": None,
     }
 
 
 def versions(rng: random.Random, mode: str, begin: int, bucket: int, time_ms: int) -> Iterator[Given]:
-    """Versions of a key or two, the newest last."""
+    """Versions of a key or two, the newest last; where names have places, first those of the first place."""
     names = ["in/0-000.jsonl", "in/0-001.jsonl"] if mode == "placed" else ["in/0-v.jsonl", "in/0-w.jsonl"]
-    names = names[: rng.choice((1, 2, 2))]
-    for number in range(begin, begin + rng.choice((2, 3, 5))):
+    count = rng.choice((3, 4) if mode == "placed" else (2, 3, 5))
+    drawn = [rng.choice(names[: rng.choice((1, 2, 2))]) for _ in range(count)]
+    if mode == "placed":
+        drawn = [names[0]] * count + [names[1]] * LATER
+    for number, name in enumerate(drawn, begin):
         row = {"n": f"{number}-0", "x": "y" * 50, "t": time_ms, "d": {"e": 0}}
-        yield Given(rng.choice(names), bucket, None, json.dumps(row).encode(), 0)
+        yield Given(name, bucket, None, json.dumps(row).encode(), 0)
 
 
 def placed_names(mode: str, records: Sequence[Given]) -> list[Given]:
@@ -66,16 +75,22 @@ def placed_names(mode: str, records: Sequence[Given]) -> list[Given]:
     return [one if mode == "listed" else replace(one, topic=names[one.topic]) for one in records]
 
 
-def steps_of(rng: random.Random, mode: str, begin: int, end: int) -> Iterator[Step]:
-    """They come at once, and are looked at as late as listings may wait; a process may end meanwhile."""
+def steps_of(
+    rng: random.Random, mode: str, options: Mapping[str, str], begin: int, end: int
+) -> Iterator[Step]:
+    """They come, and are looked at as late as listings may wait; a process may end meanwhile."""
     seconds = _LISTED_SECONDS if mode == "listed" else _ORDERED_SECONDS
     is_killed = rng.random() < _KILL_SHARE
     before = rng.choice((20.0, 300.0)) if is_killed else 0.0
     open_seconds = before + seconds + rng.choice((60.0, 300.0))
     yield Step(0.0, "start", {})
-    yield Step(0.0, STUCK, {"bare": rng.choice((0.6, 1.0)), "seconds": open_seconds})
-    yield Step(rng.choice((0.0, 3.0)), "put", {"begin": begin, "end": end, "late": 0.0})
+    yield Step(0.0, STUCK, {"bare": rng.choice((0.5, 0.6, 1.0)), "seconds": open_seconds})
+    after = rng.choice((0.0, 3.0))
+    if mode == "placed":
+        yield Step(after, "put", {"begin": begin, "end": end - LATER, "late": 0.0})
+        begin, after = end - LATER, 4.0
+    yield Step(after, "put", {"begin": begin, "end": end, "late": 0.0})
     if is_killed:
         yield Step(before, rng.choice(("kill", "stop")), {})
         yield Step(2.0, "start", {})
-    yield Step(seconds, LOOKED, {})
+    yield Step(seconds, LOOKED if options["reconcile.interval.ms"] == _OFTEN else "wait", {})

@@ -222,12 +222,12 @@ def _with_open_heads(scenario: Scenario) -> Scenario | None:
     rng, mode = drawn_mode(scenario)
     if mode is None:
         return None
-    changed = options_of(mode, _QUEUE, PLACED)
+    changed = options_of(rng, mode, _QUEUE, PLACED)
     options = valid_options({**scenario.options, **changed}, FIXED, _WITH)
     begin = len(scenario.records)
     given = placed_names(mode, scenario.records)
     records = (*given, *versions(rng, mode, begin, 0, TIME_MS))
-    block = steps_of(rng, mode, begin, len(records))
+    block = steps_of(rng, mode, options, begin, len(records))
     return scenario.without(options=options, records=records, steps=(*block, *scenario.steps))
 
 

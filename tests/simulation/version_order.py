@@ -125,13 +125,18 @@ class VersionOrder:
         """Numbers of objects of which the first has the lower place, was known, and was read after the other.
 
         """
-        if not (self._is_ordered and self._has_places) or len({reign for _, reign in self._known}) > 1:
+        if not (self._is_ordered and self._has_places and self._known):
             return
-        known = {number: at for (number, _), at in self._known.items()}
+        begins: dict[_Reign, float] = {}
+        for (_, reign), at in self._known.items():
+            begins[reign] = min(at, begins.get(reign, at))
+        # Of what the first leader knew: the next one reads again what that may have begun.
+        leader, end = min(begins, key=begins.__getitem__), (*sorted(begins.values())[1:2], self._now)[0]
+        known = {number: at for (number, reign), at in self._known.items() if reign is leader}
         places = {number: found.place for found, number in self._numbers.items()}
         for first, second in permutations(self._read.keys() & places.keys(), 2):
             is_lower = places[first] < places[second] and _partition(places[first]) == _partition(places[second])
-            is_known = known.get(first, self._now) + _TURN_SECONDS < self._read[second]
+            is_known = known.get(first, end) + _TURN_SECONDS < self._read[second] < end
             if is_lower and is_known and self._read[second] < self._read[first]:
                 yield first, second
 
