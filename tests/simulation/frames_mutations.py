@@ -208,13 +208,6 @@ MUTATIONS: Final = {
         "self._fresh_in_turn = self._fresh_in_turn + 1 if is_fresh else 0",
         "self._fresh_in_turn = 0",
     ),
-    "a turn without room": Mutation(
-        "frames",
-        "an object that had its turn, and no room in its batch, is the first of the next one",
-        _ADMISSION,
-        "if self._ends_in_backlog and self._fresh_in_turn:",
-        "if False:",
-    ),
     "an end without a listing": Mutation(
         "frames",
         "a query that ends by itself ends after ten minutes without a listing",

@@ -1,7 +1,7 @@
 """What queries of Spark's source are drawn apart: turns of listed objects, and listings that fail.
 
 Uploads that continue go first, and leave every fifth place to what listings alone have found, from batch to
-batch and from process to process. A query that ends by itself ends with all that was there, or with a sentence.
+batch and from process to process. A query that ends by itself has read all that was there, or says why not.
 """
 
 import json
@@ -56,7 +56,7 @@ def turned_scenario(seed: int) -> Scenario:
 
 
 def _with_turns(seed: int, scenario: Scenario) -> Scenario:
-    """The scenario; some have more to begin with: a backlog that only listings show, and uploads meanwhile."""
+    """The scenario; some begin with a backlog that only listings show, and uploads meanwhile."""
     rng = random.Random(f"turns-{seed}")
     is_other = any(step.act == FAILS for step in scenario.steps)
     if seed < OWN_FROM or rng.random() >= _TURNS_SHARE or is_other:
@@ -137,7 +137,7 @@ def _with(
 
 @dataclass(slots=True)
 class _Life:
-    """One process of a query: when it knew what listings show, and the keys of its batches, with their times."""
+    """One process of a query: since when it knows what listings show, and when it read which keys."""
 
     known: dict[str, float] = field(default_factory=dict)
     batches: list[tuple[float, list[str]]] = field(default_factory=list)

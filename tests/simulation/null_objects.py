@@ -18,7 +18,9 @@ _CLOSING: Final = frozenset({"rotate.records", "rotate.on.stop"})
 """What closes an object in the law below: its limit, and the end."""
 
 
-def refused_nulls(scenario: Scenario, places: list[Place], expected: Mapping[Place, Given]) -> Iterator[Finding]:
+def refused_nulls(
+    scenario: Scenario, places: list[Place], expected: Mapping[Place, Given]
+) -> Iterator[Finding]:
     """Which tombstones are dead letters, where nothing of a record but its value can be refused."""
     if _shows_schemas(scenario):
         for place in sorted(places):
@@ -39,7 +41,9 @@ def closed_by_nulls(scenario: Scenario, calm: Outcome) -> Iterator[Finding]:
             first = other[0]
             place = first.topic, first.partition, first.offset
             if len(one) != most and place in calm.expected and _is_null(calm.expected[place], options):
-                yield Finding("alone", f"{one[0].key} has {len(one)} records, and closed before the null {place}")
+                yield Finding(
+                    "alone", f"{one[0].key} has {len(one)} records, and closed before the null {place}"
+                )
 
 
 def _by_group(rows: list[Row]) -> Iterator[list[Row]]:

@@ -25,7 +25,13 @@ LATER: Final = 2
 _ORDERED_SECONDS: Final = 240.0
 """As long as faults last that were there before."""
 _OTHERS: Final = ("aws.s3.bucket.name", "include.existing", "initial.inventory", "native.start.key")
-_SLOWING: Final = ("max.pending.objects", "object.min.age.ms", "sqs.max.held", "max.bytes.per.second", "post.action")
+_SLOWING: Final = (
+    "max.pending.objects",
+    "object.min.age.ms",
+    "sqs.max.held",
+    "max.bytes.per.second",
+    "post.action",
+)
 _TEMPLATES: Final = {"listed": ".*", "ordered": "in/{{partition}}-.*"}
 """How keys are read; all others have their place in a partition."""
 
@@ -36,7 +42,9 @@ def drawn_mode(scenario: Scenario) -> tuple[random.Random, str | None]:
     acts = {step.act for step in scenario.steps}
     # Where buckets or prefixes change, or an operator holds the connector, listings may show nothing.
     is_free = not acts & {RESUMED, "pause workers"} and not any(
-        name in step.given.get("options", ()) for step in scenario.steps for name in ("aws.s3.prefix", "ordering")
+        name in step.given.get("options", ())
+        for step in scenario.steps
+        for name in ("aws.s3.prefix", "ordering")
     )
     is_drawn = scenario.seed >= OWN_FROM and rng.random() < _SHARE and is_free
     return rng, rng.choice(("listed", "listed", "ordered", "placed")) if is_drawn else None

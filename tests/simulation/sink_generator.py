@@ -15,6 +15,7 @@ from tests.simulation.apart import (
     with_nameless,
     with_unknown_topics,
 )
+from tests.simulation.bare_nulls import bare_scenario
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -138,6 +139,8 @@ def _rows() -> list[dict[str, str | None]]:
 
 def sink_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
+    if (bare := bare_scenario(seed, FIXED)) is not None:
+        return bare
     rng = random.Random(f"sink-{seed}")
     drawn = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
     named = by_schemas("sink", seed, drawn, _BY_SCHEMA, FRAMED)

@@ -231,7 +231,9 @@ def _places(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
     if not any(step.act in ("replay", "mark", "reset", "topic again") for step in scenario.steps):
         for first, second in outcome.passed:
             first_url, url = outcome.ids[first].url, outcome.ids[second].url
-            yield Finding("order", f"{url} is read before {first_url}, which was known and has the lower offset")
+            yield Finding(
+                "order", f"{url} is read before {first_url}, which was known and has the lower offset"
+            )
 
 
 def _values(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:

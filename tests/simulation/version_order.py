@@ -88,7 +88,9 @@ class VersionOrder:
         for (bucket, key), numbers in self._versions.items():
             if numbers[-1] not in self._read and set(is_open) & set(numbers):
                 at = self._now - min(at for (number, _), at in self._asked.items() if number in numbers)
-                self.unread.append(f"s3://{bucket}/{key} is not read {at:.0f} s after the first HEAD about it")
+                self.unread.append(
+                    f"s3://{bucket}/{key} is not read {at:.0f} s after the first HEAD about it"
+                )
 
     def put(self, number: int, object_id: ObjectId) -> dict[str, Any]:
         """A version is about to come; what its event has besides."""
@@ -122,9 +124,7 @@ class VersionOrder:
         return is_alone and confirmed is not None and not is_free
 
     def passed(self) -> Iterator[tuple[int, int]]:
-        """Numbers of objects of which the first has the lower place, was known, and was read after the other.
-
-        """
+        """Numbers of objects: the first has the lower place, was known, and was read after the second."""
         if not (self._is_ordered and self._has_places and self._known):
             return
         begins: dict[_Reign, float] = {}
@@ -135,7 +135,8 @@ class VersionOrder:
         known = {number: at for (number, reign), at in self._known.items() if reign is leader}
         places = {number: found.place for found, number in self._numbers.items()}
         for first, second in permutations(self._read.keys() & places.keys(), 2):
-            is_lower = places[first] < places[second] and _partition(places[first]) == _partition(places[second])
+            is_lower = places[first] < places[second]
+            is_lower = is_lower and _partition(places[first]) == _partition(places[second])
             is_known = known.get(first, end) + _TURN_SECONDS < self._read[second] < end
             if is_lower and is_known and self._read[second] < self._read[first]:
                 yield first, second
