@@ -15,6 +15,8 @@ from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF, framed_by, mea
 
 _SHARE: Final = 0.05
 _OBJECT: Final = "{{topic}}/{{partition}}-{{start_offset}}"
+_BY_KEY: Final = f"{{{{key}}}}/{{{{schema_name}}}}/{_OBJECT}"
+_TEMPLATES: Final = (f"all/{_OBJECT}", f"{{{{schema_name}}}}/{_OBJECT}", _BY_KEY, _BY_KEY)
 _CONVERTER: Final = "value.converter"
 _REGISTRY: Final = "value.converter.schema.registry.url"
 _FAULTS: Final = ("kill", "kill", "kill worker", "stop")
@@ -40,21 +42,22 @@ def bare_scenario(seed: int, fixed: Mapping[str, str]) -> Scenario | None:
         "output.format": rng.choice(("avro", "parquet")),
         _CONVERTER: converter,
         _REGISTRY: "http://registry:8081",
-        "file.name.template": rng.choice((f"all/{_OBJECT}", f"{{{{schema_name}}}}/{_OBJECT}")),
+        "file.name.template": rng.choice(_TEMPLATES),
         "rotate.records": rng.choice(("1", "2", "7")),
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": "letters",
     }
     more = {"tasks.max": "1", "rotate.age.ms": "2000", "rotate.on.stop": "false", "rotate.together": "first"}
     options |= {name: value for name, value in more.items() if rng.random() < 0.3}
-    partitions, first = rng.choice((1, 1, 2)), rng.choice((1, 2, 4))
+    partitions, first = rng.choice((1, 1, 2)), rng.choice((1, 2, 4, 4))
     ids = schemas_of(converter, with_nulls=False)[: rng.choice((1, 2))]
     records = []
     for number in range(first + rng.choice((3, 6, 10))):
         is_null = number < first or rng.random() < 0.3
         value = None if is_null else framed_by(converter, rng.choice(ids), number)
         place = rng.randrange(partitions)
-        records.append(Given("events0", place, b"k%d" % number, value, 1_700_000_000_000 + number))
+        key = rng.choice((b"a", b"b"))
+        records.append(Given("events0", place, key, value, 1_700_000_000_000 + number))
     steps = (*_store(rng), *_steps(rng, first, len(records)))
     return Scenario(
         seed=seed,
@@ -108,7 +111,8 @@ def bare_rows(
     for key, stored in sorted(objects.items()):
         if stored.body == FOREIGN:
             continue
-        _, topic, name = key.rsplit("/", 2)
+        group, topic, name = key.rsplit("/", 2)
+        shown = group.split("/")[0].encode() if "/" in group else None
         partition, _, start = name.partition("-")
         at = topic, int(partition)
         following = int(start)
@@ -119,8 +123,9 @@ def bare_rows(
                     place
                     for place, given in sorted(expected.items())
                     if place[:2] == at and place[2] >= following and given.value is None
+                    if shown in (None, given.key) and place not in letters
                 )
-                place = next((one for one in nulls if one not in letters), (*at, following))
+                place = next(nulls, (*at, following))
             else:
                 place = numbers[at, number]
             yield Row(key, *place, {"value": None if number is None else fields})

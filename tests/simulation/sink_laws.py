@@ -85,7 +85,11 @@ def judge(
     found += _last_step_last(outcome)
     found += bounded(scenario, outcome)
     found += values_differ(scenario, outcome)
-    if not is_bare(scenario.options):
+    if is_bare(scenario.options):
+        # Nulls are the only bad records there, and these are tolerated.
+        is_other = outcome.ending not in ("exit 0", None)
+        found += [Finding("alone", f"it ended with {outcome.ending!r}: {outcome.problems}")] * is_other
+    else:
         found += refused_nulls(scenario, letters_of(outcome), {} if outcome.earlier else outcome.expected)
     found += () if calm is None else closed_by_nulls(scenario, calm)
     if not found and calm is not None:
