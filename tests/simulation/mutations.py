@@ -602,6 +602,20 @@ MUTATIONS: Final = {
         "if alike is None or converted.value.schema is not alike.schema:",
         "if True:",
     ),
+    "nulls that are read again": Mutation(
+        "sink",
+        "a tombstone that is a bad record once it is read again with a value is known by its own group",
+        "spark/sink/partition_work.py",
+        "if not faults or not is_own or not offsets.is_replaying or offsets.earlier:",
+        "if True:",
+    ),
+    "nulls that are archived": Mutation(
+        "sink",
+        "such a tombstone is no bad record where an object has it",
+        "spark/sink/partition_work.py",
+        "return self._offsets.unarchived(groups[fault.offset], offset) is not None",
+        "return False",
+    ),
     "offsets order objects": Mutation(
         "archives",
         "objects of a partition come in the order of the offsets in their names",

@@ -278,7 +278,9 @@ class _SinkCourse(Course):
         if not is_bare(self.options):
             return [*rows_of(bucket, BUCKET), *rows_of(bucket, SECOND)]
         letters = set(letter_places(outcome.letters))
-        return list(bare_rows(bucket.objects[BUCKET], self.options["value.converter"], outcome.expected, letters))
+        return list(
+            bare_rows(bucket.objects[BUCKET], self.options["value.converter"], outcome.expected, letters)
+        )
 
     def _collect_objects(self) -> None:
         """What is in the buckets, for readers of other vendors' layouts."""
