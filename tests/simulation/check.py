@@ -100,6 +100,10 @@ _NEEDED: Final = (
     "restore.topic.map",
     "archive.output.format",
     "archive.output.layout",
+    # By these rows that are bare values are read.
+    "output.envelope",
+    "output.fields",
+    "value.converter",
     # What an operator knows of the sink that wrote an archive.
     "restore.value",
     "restore.key",
