@@ -594,12 +594,19 @@ MUTATIONS: Final = {
         "spark/sink/partition_objects.py",
         "if connect is None or connect.name is None or not value.nulls().all():",
         "if True:",
+        (
+            (
+                "spark/sink/partition_objects.py",
+                "if value.schema.connect is None or not value.nulls().all():",
+                "if True:",
+            ),
+        ),
     ),
     "nulls that join": Mutation(
         "sink",
         "a null closes no object of values whose schema has no name",
         "spark/sink/partition_objects.py",
-        "if alike is None or converted.value.schema is not alike.schema:",
+        "if value.schema.connect is None or not value.nulls().all():",
         "if True:",
     ),
     "nulls that are read again": Mutation(

@@ -4,12 +4,13 @@ Which schema a null comes with depends on what was fetched with it, and so it mu
 """
 
 from collections.abc import Iterator, Mapping
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Final
 
 from tests.simulation.archive_rows import Row
 from tests.simulation.laws import Finding
 from tests.simulation.scenario import Given, Scenario
+from tests.simulation.schemas import schema_of
 from tests.simulation.sink_records import FRAMED, meaning_of_value
 from tests.simulation.sink_run import Outcome, Place
 
@@ -37,13 +38,26 @@ def closed_by_nulls(scenario: Scenario, calm: Outcome) -> Iterator[Finding]:
     most = int(options.get("rotate.records", "0"))
     for rows in _by_group(calm.rows):
         objects = [list(found) for _, found in groupby(rows, lambda row: row.key)]
-        for one, other in pairwise(objects):
-            first = other[0]
-            place = first.topic, first.partition, first.offset
-            if len(one) != most and place in calm.expected and _is_null(calm.expected[place], options):
-                yield Finding(
-                    "alone", f"{one[0].key} has {len(one)} records, and closed before the null {place}"
-                )
+        for number, one in enumerate(objects[:-1]):
+            place = _place(objects[number + 1][0])
+            if len(one) == most or place not in calm.expected or not _is_null(calm.expected[place], options):
+                continue
+            # What follows the null would close it, and may be what the null was read with.
+            before = _schemas(one, calm.expected, options)
+            after = _schemas([row for rest in objects[number + 1 :] for row in rest], calm.expected, options)
+            if not after or before[-1:] == after[:1]:
+                what = f"has {len(one)} records, and closed before the null {place}"
+                yield Finding("alone", f"{one[0].key} {what}")
+
+
+def _place(row: Row) -> Place:
+    return row.topic, row.partition, row.offset
+
+
+def _schemas(rows: list[Row], expected: Mapping[Place, Given], options: Mapping[str, str]) -> list[int]:
+    """The schemas of those that are no nulls."""
+    given = (expected[_place(row)] for row in rows if _place(row) in expected)
+    return [schema_of(one.value) for one in given if one.value is not None and not _is_null(one, options)]
 
 
 def _by_group(rows: list[Row]) -> Iterator[list[Row]]:
