@@ -13,6 +13,8 @@ from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF, framed_by, meaning_of_framed, schemas_of
 
+NEEDED: Final = ("output.envelope", "output.fields", "value.converter", "file.name.template")
+"""Options by which the rows are read."""
 _SHARE: Final = 0.05
 _OBJECT: Final = "{{topic}}/{{partition}}-{{start_offset}}"
 _BY_KEY: Final = f"{{{{key}}}}/{{{{schema_name}}}}/{_OBJECT}"

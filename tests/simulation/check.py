@@ -21,6 +21,7 @@ from tests.simulation import (
 from tests.simulation.archives_generator import archives_scenario
 from tests.simulation.archives_laws import judge_archives
 from tests.simulation.archives_run import run_archives
+from tests.simulation.bare_nulls import NEEDED, is_bare
 from tests.simulation.course import Ended
 from tests.simulation.environment import FOLDER_PREFIX
 from tests.simulation.frames_laws import judge_frames
@@ -100,10 +101,6 @@ _NEEDED: Final = (
     "restore.topic.map",
     "archive.output.format",
     "archive.output.layout",
-    # By these rows that are bare values are read.
-    "output.envelope",
-    "output.fields",
-    "value.converter",
     # What an operator knows of the sink that wrote an archive.
     "restore.value",
     "restore.key",
@@ -210,8 +207,9 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         for begin in range(0, len(scenario.records), size):
             if begin + size <= len(scenario.records):
                 yield _without_records(scenario, begin, begin + size)
+    needed = (*_NEEDED, *(NEEDED if is_bare(scenario.options) else ()))
     for name in scenario.options:
-        if name not in _FIXED[scenario.direction] and name not in _NEEDED:
+        if name not in _FIXED[scenario.direction] and name not in needed:
             dropped = {
                 key: value
                 for key, value in scenario.options.items()

@@ -588,9 +588,9 @@ MUTATIONS: Final = {
         "if name is None or not self._names.has_own_nulls:",
         "if True:",
     ),
-    "nulls of one schema": Mutation(
+    "nulls of one schema, twice": Mutation(
         "sink",
-        "nulls of one group are of one schema, whatever each was fetched with",
+        "nulls of one group are of one schema, whatever each was fetched with, and close no object",
         "spark/sink/partition_objects.py",
         "if connect is None or connect.name is None or not value.nulls().all():",
         "if True:",

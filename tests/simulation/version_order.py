@@ -86,7 +86,8 @@ class VersionOrder:
         """The newest version of each key, which listings show, is read by now."""
         is_open = [number for number, is_stuck in self._stuck.items() if is_stuck]
         for (bucket, key), numbers in self._versions.items():
-            if numbers[-1] not in self._read and set(is_open) & set(numbers):
+            is_waiting = numbers[-1] in self._shown and numbers[-1] not in self._read
+            if is_waiting and set(is_open) & set(numbers):
                 at = self._now - min(at for (number, _), at in self._asked.items() if number in numbers)
                 self.unread.append(
                     f"s3://{bucket}/{key} is not read {at:.0f} s after the first HEAD about it"
