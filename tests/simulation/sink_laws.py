@@ -86,8 +86,8 @@ def judge(
     found += bounded(scenario, outcome)
     found += values_differ(scenario, outcome)
     if is_bare(scenario.options):
-        # Nulls are the only bad records there, and these are tolerated.
-        is_other = outcome.ending not in ("exit 0", None)
+        # Nulls are the only bad records there.
+        is_other = outcome.ending not in ("exit 0", None) and "errors.tolerance" in scenario.options
         found += [Finding("alone", f"it ended with {outcome.ending!r}: {outcome.problems}")] * is_other
     else:
         found += refused_nulls(scenario, letters_of(outcome), {} if outcome.earlier else outcome.expected)
