@@ -25,9 +25,9 @@ _FAULTS: Final = ("kill", "kill", "kill worker", "stop")
 _Place = tuple[str, int, int]
 
 
-def is_bare(options: Mapping[str, str]) -> bool:
-    """Whether rows are values alone."""
-    return options.get("output.envelope") == "false"
+def is_bare(scenario: Scenario) -> bool:
+    """Whether rows are values alone, and layouts of other vendors have no say in them."""
+    return scenario.direction == "sink" and scenario.options.get("output.envelope") == "false"
 
 
 def bare_scenario(seed: int, fixed: Mapping[str, str]) -> Scenario | None:

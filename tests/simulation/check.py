@@ -207,7 +207,7 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         for begin in range(0, len(scenario.records), size):
             if begin + size <= len(scenario.records):
                 yield _without_records(scenario, begin, begin + size)
-    needed = (*_NEEDED, *(NEEDED if is_bare(scenario.options) else ()))
+    needed = (*_NEEDED, *(NEEDED if is_bare(scenario) else ()))
     for name in scenario.options:
         if name not in _FIXED[scenario.direction] and name not in needed:
             dropped = {

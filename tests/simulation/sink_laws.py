@@ -54,7 +54,7 @@ def _is_skipped(scenario: Scenario, place: Place) -> bool:
 def is_comparable(scenario: Scenario) -> bool:
     """Whether an undisturbed run of the same records must come to the same groups and verdicts."""
     # What a null is in rows that are bare values depends on what is fetched with it, as is documented.
-    is_other = _is_promised(scenario) or is_bare(scenario.options)
+    is_other = _is_promised(scenario) or is_bare(scenario)
     return not {step.act for step in scenario.steps} & _OTHERWISE and not is_other
 
 
@@ -85,7 +85,7 @@ def judge(
     found += _last_step_last(outcome)
     found += bounded(scenario, outcome)
     found += values_differ(scenario, outcome)
-    if is_bare(scenario.options):
+    if is_bare(scenario):
         # Nulls are the only bad records there.
         is_other = outcome.ending not in ("exit 0", None) and "errors.tolerance" in scenario.options
         found += [Finding("alone", f"it ended with {outcome.ending!r}: {outcome.problems}")] * is_other

@@ -275,7 +275,7 @@ class _SinkCourse(Course):
     def _rows(self) -> list[Row]:
         """All rows of both buckets."""
         bucket, outcome = self.made.bucket, self._outcome
-        if not is_bare(self.options):
+        if not is_bare(self.scenario):
             return [*rows_of(bucket, BUCKET), *rows_of(bucket, SECOND)]
         letters = set(letter_places(outcome.letters))
         return list(
