@@ -141,12 +141,15 @@ class PartitionObjects:
         return replace(converted, value=first.take(np.zeros(len(converted), np.int64)))
 
     def _joining(self, one: OpenGroup, converted: ConvertedRecords) -> ConvertedRecords:
-        """The records for an object that is open: nulls as above are of no schema, unless it began with them.
+        """The records for an object that is open: nulls by names of schemas are of none, unless it began so.
 
-        Else they would close an object of values without a schema's name, and those the next one.
+        Else they would close an object of values without a schema's name, and those the next one: they have
+        that of the first null, or of any value without a name that was read before, of other groups too.
         """
-        alike = self._nulls.get(converted.records.topic)
-        if alike is None or converted.value.schema is not alike.schema:
+        value = converted.value
+        if not self._tools.shapes.values.names.shows_schemas or not isinstance(value, TypedColumn):
+            return converted
+        if value.schema.connect is None or not value.nulls().all():
             return converted
         if one.columns.has_values_of(self._naming.shape(one.group).schema_of(converted)):
             return converted

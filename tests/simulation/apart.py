@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tests.simulation.circumstances import BY_SCHEMAS, Circumstance
 from tests.simulation.scenario import Step
+from tests.simulation.schemas import AVRO, JSON_SCHEMA
 
 NO_CONDITIONS: Final = "store without conditions"
 CUT_OFF: Final = "cut off"
@@ -53,6 +54,8 @@ _TAKEOVER_SHARE: Final = 0.5
 _FIRST_SHARE: Final = 0.4
 _AFTER_SHARE: Final = 0.6
 _SCHEMAS_SHARE: Final = 0.1
+_NAMELESS_SHARE: Final = 0.06
+_NULLS: Final = BY_SCHEMAS._replace(counts=(8, 12, 20))
 _OWN_SHARE: Final = 0.7
 _WAIT_SHARE: Final = 0.4
 _SECONDS: Final = (4.0, 12.0, 20.0, 45.0)
@@ -93,6 +96,31 @@ def by_schemas(
         "schema.compatibility": rng.choice((None, None, None, "backward")),
     }
     return {**chosen, **own}, about, rng
+
+
+def with_nameless(
+    direction: str,
+    seed: int,
+    drawn: tuple[dict[str, str | None], Circumstance | None, random.Random | None],
+    template: str,
+) -> tuple[dict[str, str | None], Circumstance | None, random.Random | None, bool]:
+    """What `by_schemas` gives; in some scenarios nulls are in one group with values of nameless schemas.
+
+    Then also True. Only of columns objects have one schema.
+    """
+    rng = random.Random(f"nameless-{direction}-{seed}")
+    if seed < OWN_FROM or rng.random() >= _NAMELESS_SHARE or drawn[2] is not None:
+        return *drawn, False
+    own = {
+        "file.name.template": template,
+        "value.converter": rng.choice((AVRO, AVRO, JSON_SCHEMA)),
+        "output.format": rng.choice(("parquet", "avro")),
+        "rotate.records": rng.choice(("3", "7", "7")),
+        "file.name.timestamp.source": None,
+        "transforms": None,
+        "schema.compatibility": rng.choice((None, None, "backward")),
+    }
+    return {**_NULLS.chosen(rng, drawn[0]), **own}, _NULLS, rng, True
 
 
 def with_cuts(

@@ -21,11 +21,12 @@ from tests.simulation import (
 from tests.simulation.archives_generator import archives_scenario
 from tests.simulation.archives_laws import judge_archives
 from tests.simulation.archives_run import run_archives
+from tests.simulation.bare_nulls import NEEDED, is_bare
 from tests.simulation.course import Ended
 from tests.simulation.environment import FOLDER_PREFIX
-from tests.simulation.frames_generator import frames_scenario
 from tests.simulation.frames_laws import judge_frames
 from tests.simulation.frames_run import run_frames
+from tests.simulation.frames_turns import turned_scenario
 from tests.simulation.laws import Finding
 from tests.simulation.layouts_generator import layout_scenario
 from tests.simulation.layouts_laws import judge_layouts
@@ -52,7 +53,7 @@ _MOST_TRIES = 150
 DATA = ("produce", "put", "arrive")
 _SCENARIOS: Final = {
     "archives": archives_scenario,
-    "frames": frames_scenario,
+    "frames": turned_scenario,
     "layouts": layout_scenario,
     "sink": sink_scenario,
     "source": source_scenario,
@@ -206,8 +207,9 @@ def _smaller(scenario: Scenario) -> Iterator[Scenario]:
         for begin in range(0, len(scenario.records), size):
             if begin + size <= len(scenario.records):
                 yield _without_records(scenario, begin, begin + size)
+    needed = (*_NEEDED, *(NEEDED if is_bare(scenario) else ()))
     for name in scenario.options:
-        if name not in _FIXED[scenario.direction] and name not in _NEEDED:
+        if name not in _FIXED[scenario.direction] and name not in needed:
             dropped = {
                 key: value
                 for key, value in scenario.options.items()

@@ -100,6 +100,7 @@ class Course:
             "stop": self._stop,
             "pause": self._pause,
             "pause worker": self._pause_worker,
+            "pause workers": lambda seconds: self._stop_for(self._workers(), seconds),
             "pause leader": self._pause_leader,
             "kill leader": self._kill_leader,
             "executor lost": self._executor_lost,

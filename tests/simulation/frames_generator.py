@@ -34,7 +34,7 @@ VERSIONS: Final = "query.versions"
 EVENTS: Final = "query.events"
 OWN: Final = (TRIGGER, SCHEMA, VERSIONS, EVENTS)
 """No options of the source: how a query runs, whether the bucket has versions, what its events tell."""
-_QUEUE: Final = "https://sqs.us-east-1.amazonaws.com/1/q"
+QUEUE: Final = "https://sqs.us-east-1.amazonaws.com/1/q"
 
 DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "state.path": (f"s3://{STATE}/log", WITHIN, FOLDER),
@@ -42,7 +42,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "input.format": ("jsonl", "json", "csv", "parquet"),
     "maxFilesPerTrigger": (None, "1", "2"),
     "maxBytesPerTrigger": (None, "150"),
-    "sqs.queue.url": (None, _QUEUE),
+    "sqs.queue.url": (None, QUEUE),
     "sqs.max.held": (None, "1"),
     "poll.listing": (None, "full", "incremental"),
     "reconcile.interval.ms": (None, "5000"),
@@ -63,7 +63,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     VERSIONS: (None, "kept"),
     EVENTS: (None, "bare", "twice"),
 }
-_NARROWING: Final = (
+NARROWING: Final = (
     "include.existing",
     "native.start.key",
     "object.exclude",
@@ -135,7 +135,7 @@ class About(NamedTuple):
     """Whether all objects are so large that they are split."""
 
 
-_ALL: Final[Mapping[str, str | tuple[str | None, ...] | None]] = dict.fromkeys(_NARROWING)
+_ALL: Final[Mapping[str, str | tuple[str | None, ...] | None]] = dict.fromkeys(NARROWING)
 _ONE_BY_ONE: Final = {**_ALL, "maxFilesPerTrigger": "1"}
 CIRCUMSTANCES: Final = {
     "two queries on one log": About(
@@ -161,7 +161,7 @@ CIRCUMSTANCES: Final = {
     "replaced before it is read": About(
         {
             **_ALL,
-            "sqs.queue.url": (None, _QUEUE, _QUEUE),
+            "sqs.queue.url": (None, QUEUE, QUEUE),
             "input.format": ("jsonl", "parquet"),
             VERSIONS: (None, "kept"),
             EVENTS: (None, "twice"),
@@ -172,7 +172,7 @@ CIRCUMSTANCES: Final = {
     "large objects that go": About(
         {
             **_ALL,
-            "sqs.queue.url": _QUEUE,
+            "sqs.queue.url": QUEUE,
             "input.format": "jsonl",
             "on.superseded": (None, "skip"),
             "object.min.age.ms": None,
@@ -187,7 +187,7 @@ CIRCUMSTANCES: Final = {
         is_large=True,
     ),
     "messages of what is under way": About(
-        {**_ONE_BY_ONE, "sqs.queue.url": _QUEUE, EVENTS: (None, "twice"), TRIGGER: None},
+        {**_ONE_BY_ONE, "sqs.queue.url": QUEUE, EVENTS: (None, "twice"), TRIGGER: None},
         ("kill", "dies at a checkpoint", "kill worker", "s3", "pause"),
     ),
 }
@@ -211,7 +211,7 @@ def frames_scenario(seed: int) -> Scenario:
     rng = random.Random(f"frames-{seed}")
     rows, place, about = _rows(), seed // 2, None
     drawn = {name: rng.choice(each) for name, each in DIMENSIONS.items()}
-    drawn |= {name: rng.choice((None, None, drawn[name])) for name in _NARROWING}
+    drawn |= {name: rng.choice((None, None, drawn[name])) for name in NARROWING}
     if seed % 2:
         about = CIRCUMSTANCES[list(CIRCUMSTANCES)[place % len(CIRCUMSTANCES)]]
         own = about.options.items()

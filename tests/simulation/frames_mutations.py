@@ -12,6 +12,7 @@ _ENTRIES: Final = "spark/frames/log_entries.py"
 _STORE: Final = "spark/frames/log_store.py"
 _STREAM: Final = "spark/frames/running_stream.py"
 _DISCOVERY: Final = "spark/frames/new_objects.py"
+_ADMISSION: Final = "spark/frames/admission.py"
 _ENDPOINT: Final = "headrace/s3/client.py"
 
 MUTATIONS: Final = {
@@ -199,6 +200,34 @@ MUTATIONS: Final = {
         _DISCOVERY,
         "            self._changed.wait_for(is_enough)\n",
         "            del is_enough\n",
+    ),
+    "turns over batches": Mutation(
+        "frames",
+        "after four uploads an object that only listings show has its turn, over batches",
+        _ADMISSION,
+        "self._fresh_in_turn = self._fresh_in_turn + 1 if is_fresh else 0",
+        "self._fresh_in_turn = 0",
+    ),
+    "an end without a listing": Mutation(
+        "frames",
+        "a query that ends by itself ends after ten minutes without a listing",
+        _DISCOVERY,
+        "has_lasted = self._is_closing and self._failed_for_ms >= _PATIENCE_MS",
+        "has_lasted = False",
+    ),
+    "patience with listings": Mutation(
+        "frames",
+        "a query that ends by itself waits for a listing as long as S3 may be out of order",
+        _DISCOVERY,
+        "_PATIENCE_MS: Final = 600_000",
+        "_PATIENCE_MS: Final = 60_000",
+    ),
+    "one batch or none": Mutation(
+        "frames",
+        "with Trigger.Once nothing is read where the listing does not end",
+        _DISCOVERY,
+        "is_read_first = not self._is_only_batch and self._waiting.has_any(wall_ms())",
+        "is_read_first = self._waiting.has_any(wall_ms())",
     ),
     "messages without number": Mutation(
         "frames",

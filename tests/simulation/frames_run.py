@@ -29,6 +29,7 @@ from tests.simulation.frames_generator import (
 )
 from tests.simulation.frames_log import LogFiles, Logged
 from tests.simulation.frames_spark import Checkpoint, Query
+from tests.simulation.frames_turns import ENDS, FAILS, PATIENCE_SECONDS, SLOW, TURNS, Turns
 from tests.simulation.objects import encoded
 from tests.simulation.operations import Operations
 from tests.simulation.s3 import StoredObject
@@ -43,6 +44,8 @@ _READ_SECONDS: Final = 0.02
 """About so long the tasks of a batch take."""
 _OLD_ENOUGH_SECONDS: Final = 3.0
 _FIXES: Final = 10
+_ENDS_SECONDS: Final = 1_300.0
+_YOUNG_MS: Final = 5_000
 _MOST_BATCHES: Final = 200
 """No scenario has as many objects."""
 _ANNOUNCED: Final = "in/"
@@ -132,6 +135,7 @@ class _FramesCourse(Course):
         self._backup: tuple[Checkpoint, dict[str, bytes]] | None = None
         self._log_is_old = False
         self._operations = Operations(self)
+        self._turns = Turns(made)
         self._checkpoints = [self._kept]
         outcome.given = list(scenario.records)
         made.bucket.on_put = self._announce
@@ -169,6 +173,10 @@ class _FramesCourse(Course):
             "log restored": self._restore_log,
             "new query": self._new_query,
             "second query": self._second_query,
+            SLOW: self._turns.slow,
+            FAILS: self._turns.fail,
+            TURNS: self._turns.look,
+            ENDS: self._run_to_its_end,
         }
         return {**super().acts(), **self._operations.acts(), **own}
 
@@ -261,6 +269,7 @@ class _FramesCourse(Course):
     def _tasks_begin(self, keys: Sequence[str]) -> None:
         """A batch is read: what is to go in it goes in a moment."""
         kernel, go = self.made.kernel, self._going
+        self._turns.took(keys)
         if go is None or not keys:
             return
         self._going = None
@@ -377,11 +386,42 @@ class _FramesCourse(Course):
         self._checkpoints.insert(0, other)
         self._start(other)
 
+    def _run_to_its_end(self, trigger: str) -> None:
+        """A query that ends by itself, while listings may fail: with all that is there, or a sentence."""
+        self.stop_all()
+        kernel, turns, kept = self.made.kernel, self._turns, self._kept
+        before_ms = self.made.bucket.now_ms() - _YOUNG_MS
+        repeats = trigger == "once" and (kept.commits < len(kept.offsets) or self._is_ahead())
+        fails, is_lasting = turns.seconds_left, turns.has_lasting
+        query, deadline = self._start(kept, **{TRIGGER: trigger}), kernel.now + _ENDS_SECONDS
+        while not query.is_over and kernel.now < deadline:
+            kernel.sleep(1.0)
+        what = f"a query with {trigger}, where listings failed for {fails:.0f} s,"
+        if not query.is_over:
+            query.kill()
+            turns.broken.append(f"{what} has not ended")
+        elif query.ending == "exit 0":
+            missing = [] if repeats else sorted(set(self._unread(query, before_ms)))
+            turns.broken += [f"{what} has ended well without {key}" for key in missing]
+        elif turns.code in str(query.ending) and fails < PATIENCE_SECONDS and not is_lasting:
+            turns.broken.append(f"{what} has given up: {query.ending}")
+
+    def _unread(self, query: Query, before_ms: int) -> Iterator[str]:
+        """What was there then, is there, and is in no batch of its log."""
+        files = self._files(query.options["state.path"])
+        for put in self._outcome.puts:
+            stored = self.made.bucket.objects[INCOMING].get(put.key)
+            is_there = stored is not None and stored.etag.strip('"') == put.etag and put.at_ms < before_ms
+            is_there = is_there and self._is_wanted(put, query)
+            if is_there and not files.find(put.key, put.etag):
+                yield put.key
+
     # -- the end ---------------------------------------------------------------------------------------------
 
     def _do_the_rest(self) -> None:
         """Run the query until nothing is left, and do what it says where it is refused."""
         self._going = None
+        self._turns.end()
         for name in ("path", "state.path", "file.name.template", SCHEMA):
             self.options.pop(name, None)
             if name in self.scenario.options:
@@ -460,6 +500,7 @@ class _FramesCourse(Course):
         super().collect()
         outcome = self._outcome
         outcome.checkpoints = [one for one in self._checkpoints if one is not self._kept] + [self._kept]
+        outcome.failures += self._turns.broken
         outcome.sentences = [one.ending for one in self.instances if one.ending and one.ending != "exit 0"]
         there = self.made.bucket.objects[INCOMING]
         outcome.there = {key: one.etag.strip('"') for key, one in there.items()}

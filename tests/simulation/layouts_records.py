@@ -154,7 +154,7 @@ def number_of_given(given: Given, options: Mapping[str, str]) -> int | None:
     if converter in FRAMED:
         try:
             row = meaning_of_framed(converter, given.value)
-            return None if row is None else int(row["n"])
+            return int(row["n"]) if isinstance(row, dict) else None
         except ValueError:
             return None
     if b'"payload"' in given.value:

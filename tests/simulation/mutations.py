@@ -270,6 +270,13 @@ MUTATIONS: Final = {
         "            else:\n                self._post_actions.pause()\n        if target is",
         "        if target is",
     ),
+    "what is owed is withdrawn": Mutation(
+        "source",
+        "an action that was owed to an object is withdrawn where it is to be read again",
+        "ingest/service/apply_effects.py",
+        "            self._owed.pop(object_id, None)\n            self._is_well(object_id)\n",
+        "            pass\n",
+    ),
     "offsets all or none": Mutation(
         "sink",
         "offsets of several partitions are set together, or none of them",
@@ -346,6 +353,27 @@ MUTATIONS: Final = {
         "ingest/source/catalogue/catalogue.py",
         "elif self.questions.hold_listed(s3_object, route, entry, now):",
         "elif False:",
+    ),
+    "ten minutes without a HEAD": Mutation(
+        "source",
+        "what a listing shows waits for no longer than ten minutes for the HEAD about an earlier version",
+        "ingest/source/catalogue/deduplication.py",
+        "return steady_ms - question.asked_ms >= _LISTED_WAITS_MS",
+        "return False",
+    ),
+    "listed versions of a partition": Mutation(
+        "source",
+        "with ordering=partition what a listing shows does not wait for HEADs",
+        "ingest/source/catalogue/deduplication.py",
+        "is_awaited |= is_listed and self._is_ordered and route.partition is not None",
+        "pass",
+    ),
+    "versions that have a place": Mutation(
+        "source",
+        "a version whose name has an offset waits for HEADs in its place, where others of its partition wait",
+        "ingest/source/catalogue/deduplication.py",
+        "route.archive is not None or route.start_offset is not None",
+        "route.archive is not None",
     ),
     "the first start that could see a key": Mutation(
         "source",
@@ -559,6 +587,41 @@ MUTATIONS: Final = {
         "spark/sink/grouping.py",
         "if name is None or not self._names.has_own_nulls:",
         "if True:",
+    ),
+    "nulls of one schema, twice": Mutation(
+        "sink",
+        "nulls of one group are of one schema, whatever each was fetched with, and close no object",
+        "spark/sink/partition_objects.py",
+        "if connect is None or connect.name is None or not value.nulls().all():",
+        "if True:",
+        (
+            (
+                "spark/sink/partition_objects.py",
+                "if value.schema.connect is None or not value.nulls().all():",
+                "if True:",
+            ),
+        ),
+    ),
+    "nulls that join": Mutation(
+        "sink",
+        "a null closes no object of values whose schema has no name",
+        "spark/sink/partition_objects.py",
+        "if value.schema.connect is None or not value.nulls().all():",
+        "if True:",
+    ),
+    "nulls that are read again": Mutation(
+        "sink",
+        "a tombstone that is a bad record once it is read again with a value is known by its own group",
+        "spark/sink/partition_work.py",
+        "if not faults or not is_own or not offsets.is_replaying or offsets.earlier:",
+        "if True:",
+    ),
+    "nulls that are archived": Mutation(
+        "sink",
+        "such a tombstone is no bad record where an object has it",
+        "spark/sink/partition_work.py",
+        "return self._offsets.unarchived(groups[fault.offset], offset) is not None",
+        "return False",
     ),
     "offsets order objects": Mutation(
         "archives",

@@ -17,6 +17,7 @@ from tests.simulation.scenario import Step
 ACTION: Final = "post.action"
 ACTIONS: Final = ("delete", "delete", "move:done/", "tag:state=done")
 _SHARE: Final = 0.15
+_SLOW_SHARE: Final = 0.05
 _OWN_SHARE: Final = 0.5
 _LINGER_SHARE: Final = 0.8
 _REFUSED_SHARE: Final = 0.3
@@ -54,6 +55,32 @@ def with_owed_actions(
     for place in sorted(rng.sample(places, min(len(places), rng.choice((1, 1, 2)))), reverse=True):
         found[place + 1 : place + 1] = _interrupted(rng, chosen[ACTION])
     return chosen, (*found, Step(0.0, "start", {}), Step(0.0, RESUMED, {}))
+
+
+def with_slow_replays(
+    direction: str, seed: int, options: Mapping[str, str], steps: Iterable[Step]
+) -> tuple[dict[str, str], tuple[Step, ...]]:
+    """Options and steps; in some scenarios what is replayed is read late, while its action is tried again.
+
+    Drawn apart, as above. An action that is refused is tried again after ten seconds.
+    """
+    rng, found, chosen = random.Random(f"replays-{direction}-{seed}"), list(steps), dict(options)
+    places = [place for place, step in enumerate(found) if step.act in _FIRST]
+    if seed < OWN_FROM or rng.random() >= _SLOW_SHARE or not places:
+        return chosen, tuple(found)
+    if ACTION not in chosen or rng.random() < _OWN_SHARE:
+        chosen[ACTION] = rng.choice(ACTIONS)
+    operation = rng.choice(_CALLS[chosen[ACTION].partition(":")[0]])
+    place = rng.choice(places)
+    found[place + 1 : place + 1] = [
+        Step(0.0, "start", {}),
+        Step(0.0, "forbidden", {"operation": operation, "seconds": rng.choice((4.0, 8.0))}),
+        Step(0.0, "await", {"what": "action"}),
+        Step(0.5, "pause workers", {"seconds": rng.choice((20.0, 40.0))}),
+        Step(rng.choice((0.0, 1.0, 3.0)), "replay", {"from_start": True, "states": ["done"]}),
+        Step(rng.choice((12.0, 25.0)), "wait", {}),
+    ]
+    return chosen, tuple(found)
 
 
 def _interrupted(rng: random.Random, action: str) -> Iterator[Step]:

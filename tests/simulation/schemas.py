@@ -50,14 +50,21 @@ _OF_NULLS: Final = {
     ]
 }
 _APART: Final = 1001
+_OF_ROWS: Final = json.loads(_json_schema("string"))
 _MORE: Final[Mapping[int, tuple[str, str]]] = {
     _APART: (json.dumps({**_avro("string"), "name": "names.Other"}), "AVRO"),
     1002: (json.dumps(["null", {**_avro("string"), "name": "Maybe"}]), "AVRO"),
     1003: (json.dumps({**json.loads(_json_schema("string")), "title": "Other"}), "JSON"),
     1004: (json.dumps({**_OF_NULLS, "title": "Maybe"}), "JSON"),
     1005: (_protobuf("string").replace("row", "Other"), "PROTOBUF"),
+    1006: (json.dumps("long"), "AVRO"),
+    1007: (json.dumps({name: one for name, one in _OF_ROWS.items() if name != "title"}), "JSON"),
+    1008: (json.dumps("string"), "AVRO"),
+    1009: (json.dumps({"type": "object", "properties": {"n": {"type": "integer"}}}), "JSON"),
 }
-"""Of other names, and of values that may be null; ids of what is registered later do not depend on them."""
+"""Of other names and of none, and of values that may be null; ids of what is registered later do not depend
+on them."""
+_NAMELESS: Final = {AVRO: (1006, 1008), JSON_SCHEMA: (1007, 1009)}
 _NAMED: Final = {AVRO: (1, 2, 1001, 1002), JSON_SCHEMA: (3, 4, 1003, 1004), PROTOBUF: (5, 6, 1005)}
 _MAY_BE_NULL: Final = frozenset({1002, 1004})
 _ALL: Final = {**_SCHEMAS, **_MORE}
@@ -200,6 +207,11 @@ def schemas_of(converter: str, *, with_nulls: bool) -> tuple[int, ...]:
     return tuple(id_ for id_ in _NAMED[converter] if with_nulls or id_ not in _MAY_BE_NULL)
 
 
+def nameless_of(converter: str) -> tuple[int, ...]:
+    """The ids of schemas without a name, which Protobuf has not."""
+    return _NAMELESS[converter]
+
+
 def framed_by(converter: str, id_: int, number: int, *, is_null: bool = False) -> bytes:
     """A value of a row of this schema; a null where that `is_null` and the schema has nulls."""
     head = b"\0" + id_.to_bytes(4, "big")
@@ -208,8 +220,13 @@ def framed_by(converter: str, id_: int, number: int, *, is_null: bool = False) -
     return head + _BODIES[converter](id_, number, number if id_ == _FIRST[converter] else "text")
 
 
-def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | None:
-    """The row of such a value, None of a null; ValueError for what is none."""
+def schema_of(value: bytes) -> int:
+    """The id of the schema that a value names."""
+    return int.from_bytes(value[1:5], "big")
+
+
+def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | int | str | None:
+    """The row, number or text of such a value, None of a null; ValueError for what is none."""
     id_, body = int.from_bytes(value[1:5], "big"), value[5:]
     if id_ not in _ALL or value[0]:
         raise ValueError("no schema")
@@ -220,7 +237,7 @@ def meaning_of_framed(converter: str, value: bytes) -> dict[str, Any] | None:
         found: Any = fastavro.schemaless_reader(io.BytesIO(body), schema, None)
     else:
         found = json.loads(body)
-    return None if found is None else dict(found)
+    return found if found is None or isinstance(found, int | str) else dict(found)
 
 
 def _protobuf_meaning(id_: int, body: bytes) -> dict[str, Any]:
@@ -233,12 +250,16 @@ def _protobuf_meaning(id_: int, body: bytes) -> dict[str, Any]:
 
 def _avro_body(id_: int, number: int, member: int | str) -> bytes:
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, json.loads(_ALL[id_][0]), {"n": number, "a": member})
+    bare = dict(zip(_NAMELESS[AVRO], (number, str(number)), strict=True))
+    row: Any = bare.get(id_, {"n": number, "a": member})
+    fastavro.schemaless_writer(out, json.loads(_ALL[id_][0]), row)
     return out.getvalue()
 
 
 def _json_body(_id: int, number: int, member: int | str) -> bytes:
-    return json.dumps({"n": number, "a": member}).encode()
+    return json.dumps(
+        {"n": number} if _id == _NAMELESS[JSON_SCHEMA][1] else {"n": number, "a": member}
+    ).encode()
 
 
 def _protobuf_body(_id: int, number: int, member: int | str) -> bytes:

@@ -12,8 +12,10 @@ from tests.simulation.apart import (
     with_cut_logs,
     with_foreign_names,
     with_moved_offsets,
+    with_nameless,
     with_unknown_topics,
 )
+from tests.simulation.bare_nulls import bare_scenario
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.scenario import Scenario, Step
@@ -137,9 +139,12 @@ def _rows() -> list[dict[str, str | None]]:
 
 def sink_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
+    if (bare := bare_scenario(seed, FIXED)) is not None:
+        return bare
     rng = random.Random(f"sink-{seed}")
     drawn = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
-    chosen, about, of_schemas = by_schemas("sink", seed, drawn, _BY_SCHEMA, FRAMED)
+    named = by_schemas("sink", seed, drawn, _BY_SCHEMA, FRAMED)
+    chosen, about, of_schemas, has_nameless = with_nameless("sink", seed, named, _BY_SCHEMA[0])
     topics = {f"events{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
     if about is not None and about.partitions:
         topics = {"events0": rng.choice(about.partitions)}
@@ -147,7 +152,7 @@ def sink_scenario(seed: int) -> Scenario:
     records = tuple(
         records_of(rng, topics, options, about)
         if of_schemas is None
-        else records_by_schemas(of_schemas, topics, options, about)
+        else records_by_schemas(of_schemas, topics, options, about, has_nameless=has_nameless)
     )
     steps = with_foreign_names("sink", seed, sink_steps(rng, len(records), options, topics, about, TABLE))
     steps = with_cut_logs("sink", seed, steps, list(topics))

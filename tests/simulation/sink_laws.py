@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
+from tests.simulation.bare_nulls import is_bare
 from tests.simulation.laws import Finding, sanity
+from tests.simulation.null_objects import closed_by_nulls, refused_nulls
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_records import FRAMED, JSON, meaning_of_value
-from tests.simulation.sink_run import Outcome, Place
+from tests.simulation.sink_run import Outcome, Place, letter_places
 
 # After these, groups and verdicts are not those of an undisturbed run.
 _OTHERWISE: Final = frozenset(
@@ -51,7 +53,9 @@ def _is_skipped(scenario: Scenario, place: Place) -> bool:
 
 def is_comparable(scenario: Scenario) -> bool:
     """Whether an undisturbed run of the same records must come to the same groups and verdicts."""
-    return not {step.act for step in scenario.steps} & _OTHERWISE and not _is_promised(scenario)
+    # What a null is in rows that are bare values depends on what is fetched with it, as is documented.
+    is_other = _is_promised(scenario) or is_bare(scenario)
+    return not {step.act for step in scenario.steps} & _OTHERWISE and not is_other
 
 
 def _is_promised(scenario: Scenario) -> bool:
@@ -81,6 +85,13 @@ def judge(
     found += _last_step_last(outcome)
     found += bounded(scenario, outcome)
     found += values_differ(scenario, outcome)
+    if is_bare(scenario):
+        # Nulls are the only bad records there.
+        is_other = outcome.ending not in ("exit 0", None) and "errors.tolerance" in scenario.options
+        found += [Finding("alone", f"it ended with {outcome.ending!r}: {outcome.problems}")] * is_other
+    else:
+        found += refused_nulls(scenario, letters_of(outcome), {} if outcome.earlier else outcome.expected)
+    found += () if calm is None else closed_by_nulls(scenario, calm)
     if not found and calm is not None:
         found += _alone(scenario, outcome, calm, group)
     return found
@@ -88,18 +99,7 @@ def judge(
 
 def letters_of(outcome: Outcome) -> list[Place]:
     """Where the dead letters come from."""
-    places = []
-    for letter in outcome.letters:
-        named = {
-            name.rpartition(".")[2]: value
-            for name, value in letter.headers
-            if name.startswith("__connect.errors.")
-        }
-        place = named.get("topic"), named.get("partition"), named.get("offset")
-        if all(one is not None for one in place):
-            topic, partition, offset = (one.decode() for one in place if one is not None)
-            places.append((topic, int(partition), int(offset)))
-    return places
+    return letter_places(outcome.letters)
 
 
 def _once(scenario: Scenario, outcome: Outcome) -> Iterator[Finding]:

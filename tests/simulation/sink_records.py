@@ -16,6 +16,7 @@ from tests.simulation.schemas import (
     framed,
     framed_by,
     meaning_of_framed,
+    nameless_of,
     schemas_of,
 )
 
@@ -128,6 +129,7 @@ def records_by_schemas(
     about: Circumstance | None,
     *,
     is_numbered: bool = False,
+    has_nameless: bool = False,
 ) -> Iterator[Given]:
     """Records of several schemas, and tombstones between them, before and after them, often in a row.
 
@@ -135,6 +137,8 @@ def records_by_schemas(
     """
     converter, counts = options["value.converter"], () if about is None else about.counts
     ids = rng.sample(schemas_of(converter, with_nulls=not is_numbered), rng.choice((2, 3)))
+    if has_nameless:
+        ids = [*ids[:2], *nameless_of(converter)[: rng.choice((1, 2))] * 2]
     null_share, unknown_share = rng.choice((0.3, 0.6)), rng.choice((0.0, 0.0, 0.1))
     keys, id_ = rng.choice(((b"k1",), (None, b"k1", b"a/b"))), None
     for number in range(rng.choice(counts) if counts else drawn_count(rng, small=(3, 5, 8), big=(12, 30))):
@@ -211,7 +215,9 @@ def meaning_of_value(value: bytes, options: Mapping[str, str]) -> Any:
     converter = options.get("value.converter", "")
     if converter in FRAMED:
         row = meaning_of_framed(converter, value)
-        return row and {name: Decimal(one) if isinstance(one, int) else one for name, one in row.items()}
+        if not isinstance(row, dict):
+            return Decimal(row) if isinstance(row, int) else row
+        return {name: Decimal(one) if isinstance(one, int) else one for name, one in row.items()}
     return _meaning_of(json.loads(value, parse_float=Decimal, parse_int=Decimal), options)
 
 

@@ -1,12 +1,13 @@
 """Runs a scenario of the sink, and gives back what came of it."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tests.simulation.apart import LOG_CUT
 from tests.simulation.archive_rows import Row, rows_in, rows_of
+from tests.simulation.bare_nulls import bare_rows, is_bare
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
@@ -62,6 +63,22 @@ class Outcome(Ended):
     """Partitions of which a log line says that their topic was made again."""
     said_lost: set[Place] = field(default_factory=set)
     """Offsets of which a log line says that they were deleted before they were read."""
+
+
+def letter_places(letters: Sequence[Record]) -> list[Place]:
+    """Where dead letters come from."""
+    places = []
+    for letter in letters:
+        named = {
+            name.rpartition(".")[2]: value
+            for name, value in letter.headers
+            if name.startswith("__connect.errors.")
+        }
+        place = named.get("topic"), named.get("partition"), named.get("offset")
+        if all(one is not None for one in place):
+            topic, partition, offset = (one.decode() for one in place if one is not None)
+            places.append((topic, int(partition), int(offset)))
+    return places
 
 
 def run_sink(scenario: Scenario, *, calm: bool = False, seed: int | None = None) -> Outcome:
@@ -251,9 +268,19 @@ class _SinkCourse(Course):
             if (one.bucket, one.key) in self._operations.foreign and one.parts:
                 rows = rows_in(one.key, one.body())
                 outcome.set_aside.update((row.topic, row.partition, row.offset) for row in rows)
-        outcome.rows = [*rows_of(made.bucket, BUCKET), *rows_of(made.bucket, SECOND)]
+        outcome.rows = self._rows()
         archived = {(row.topic, row.partition, row.offset) for row in outcome.rows}
         outcome.shown += [("once", sentence) for sentence in self._moved.archived_again(archived)]
+
+    def _rows(self) -> list[Row]:
+        """All rows of both buckets."""
+        bucket, outcome = self.made.bucket, self._outcome
+        if not is_bare(self.scenario):
+            return [*rows_of(bucket, BUCKET), *rows_of(bucket, SECOND)]
+        letters = set(letter_places(outcome.letters))
+        return list(
+            bare_rows(bucket.objects[BUCKET], self.options["value.converter"], outcome.expected, letters)
+        )
 
     def _collect_objects(self) -> None:
         """What is in the buckets, for readers of other vendors' layouts."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from tests.simulation.apart import RESUMED, around
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
-from tests.simulation.owed_actions import with_owed_actions
+from tests.simulation.open_heads import drawn_mode, options_of, placed_names, steps_of, versions
+from tests.simulation.owed_actions import with_owed_actions, with_slow_replays
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, noted, story_of
@@ -202,6 +203,8 @@ def source_scenario(seed: int) -> Scenario:
     options, steps = _with_prefixes(seed, options, given)
     if steps == given:
         options, steps = with_owed_actions("source", seed, options, given)
+    if steps == given:
+        options, steps = with_slow_replays("source", seed, options, given)
     scenario = Scenario(
         seed=seed,
         direction="source",
@@ -210,7 +213,22 @@ def source_scenario(seed: int) -> Scenario:
         records=objects,
         steps=steps,
     )
-    return _with_versions(scenario)
+    with_heads = _with_open_heads(scenario)
+    return _with_versions(scenario) if with_heads is None else with_heads
+
+
+def _with_open_heads(scenario: Scenario) -> Scenario | None:
+    """In some scenarios versions come whose HEADs have no answer for minutes; None in all others."""
+    rng, mode = drawn_mode(scenario)
+    if mode is None:
+        return None
+    changed = options_of(rng, mode, _QUEUE, PLACED)
+    options = valid_options({**scenario.options, **changed}, FIXED, _WITH)
+    begin = len(scenario.records)
+    given = placed_names(mode, scenario.records)
+    records = (*given, *versions(rng, mode, begin, 0, TIME_MS))
+    block = steps_of(rng, mode, options, begin, len(records))
+    return scenario.without(options=options, records=records, steps=(*block, *scenario.steps))
 
 
 def _with_versions(scenario: Scenario) -> Scenario:

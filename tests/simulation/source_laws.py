@@ -31,6 +31,8 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     found += _again(scenario, outcome)
     found += _order(scenario, outcome)
     found += _versions(scenario, outcome)
+    found += [Finding("forward", sentence) for sentence in outcome.unread]
+    found += _places(scenario, outcome)
     found += _values(scenario, outcome)
     return found
 
@@ -222,6 +224,16 @@ def _versions(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
                 url = outcome.ids[second].url
                 yield Finding("order", f"{url}: version {second} is read before {first}, an earlier one")
                 return
+
+
+def _places(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
+    """Of what is known in a topic-partition the lowest offset goes first."""
+    if not any(step.act in ("replay", "mark", "reset", "topic again") for step in scenario.steps):
+        for first, second in outcome.passed:
+            first_url, url = outcome.ids[first].url, outcome.ids[second].url
+            yield Finding(
+                "order", f"{url} is read before {first_url}, which was known and has the lower offset"
+            )
 
 
 def _values(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:

@@ -14,13 +14,14 @@ from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.first_starts import Past, first_starts
 from tests.simulation.objects import encoded, form_of, row_of, rows_of_object
+from tests.simulation.open_heads import LOOKED, STUCK
 from tests.simulation.operations import Operations
 from tests.simulation.owed_actions import ACTION, OwedActions, still_owed
 from tests.simulation.s3 import PendingUpload, StoredObject
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.shown import Left
 from tests.simulation.sink_generator import LETTERS
-from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, SECOND, TIME_MS, TOPIC
+from tests.simulation.source_generator import INCOMING, INVENTORIES, MOVED, PLACED, SECOND, TIME_MS, TOPIC
 from tests.simulation.version_order import VERSIONS, VersionOrder
 from tests.support.inventory import Inventory, InventoryRow, inventory
 
@@ -67,6 +68,10 @@ class SourceOutcome(Ended):
     """The last `aws.s3.prefix`."""
     in_order: list[tuple[int, int]] = field(default_factory=list)
     """Numbers of earlier and later versions of a key which have to go in this order."""
+    unread: list[str] = field(default_factory=list)
+    """What listings have shown, and was not read in time."""
+    passed: list[tuple[int, int]] = field(default_factory=list)
+    """Numbers of objects of a partition of which the second, of a later place, was read before the first."""
     again: set[int] = field(default_factory=set)
     """Numbers of the objects that were done and there when a stopped connector was to read them again."""
     still_owed: list[str] = field(default_factory=list)
@@ -100,7 +105,12 @@ class _SourceCourse(Course):
         self._under_way: dict[int, str] = {}
         """By number, the ids of multipart uploads that are not complete."""
         self._operations = Operations(self)
-        self._versions = VersionOrder(made, scenario.seed)
+        self._versions = VersionOrder(
+            made,
+            scenario.seed,
+            is_ordered=scenario.options.get("ordering") == "partition",
+            has_places=scenario.options["file.name.template"] == PLACED,
+        )
         self._owed = OwedActions(self, self._operations)
         made.bucket.on_call = self._owed.called
         outcome.given = list(scenario.records)
@@ -128,6 +138,8 @@ class _SourceCourse(Course):
             "limit": self._limit,
             "bare events": self._have_bare_events,
             VERSIONS: self._versions.begin,
+            STUCK: self._versions.stick,
+            LOOKED: self._versions.look,
         }
         operations = self._operations.acts()
         return {**super().acts(), **operations, **own, "topic again": self._topic_again}
@@ -241,6 +253,11 @@ class _SourceCourse(Course):
         self._begin()
         return super().start(**changes)
 
+    def rest(self) -> None:
+        """See Course."""
+        self._versions.end()
+        super().rest()
+
     def _do_the_rest(self) -> None:
         self._begin()
         super()._do_the_rest()
@@ -315,6 +332,8 @@ class _SourceCourse(Course):
         outcome.ledger = gone | self._ledger()
         firsts = first_starts(self._kept())
         outcome.in_order = list(self._versions.pairs())
+        outcome.unread = self._versions.unread
+        outcome.passed = list(self._versions.passed())
         written = [] if is_reset else self._written()
         outcome.misremembered = list(self._past.misremembered(firsts, written))
         held = self.made.queue.held(self.last_ended)

@@ -5,7 +5,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import combinations, count
+from itertools import combinations, count, permutations
 from typing import Any, Final
 from urllib.parse import unquote_plus
 
@@ -19,6 +19,10 @@ VERSIONS: Final = "versions"
 _LATE: Final = (0.0, 0.2, 1.5, 6.0, 6.0, 20.0)
 """Seconds until a HEAD reaches S3."""
 _REFUSED_SHARE: Final = 0.2
+_STUCK_SHARE: Final = 0.4
+_WAITS_SECONDS: Final = 600.0
+"""So long what a listing shows waits for a HEAD."""
+_TURN_SECONDS: Final = 1.0
 
 _Place = tuple[str, str]
 _Reign = asyncio.AbstractEventLoop
@@ -31,8 +35,13 @@ class VersionOrder:
     An earlier one goes first where its HEAD was asked before its leader, and nobody else, knew of the later.
     """
 
-    def __init__(self, made: Environment, seed: int) -> None:
+    def __init__(
+        self, made: Environment, seed: int, *, is_ordered: bool = False, has_places: bool = False
+    ) -> None:
+        """`is_ordered`: objects of a topic-partition wait for one another; `has_places`: by their offsets."""
         self._made = made
+        self._is_ordered = is_ordered
+        self._has_places = has_places
         self._rng = random.Random(f"heads-{seed}")
         self._bare_share = 0.0
         self._sequencers = count(0x1000)
@@ -41,12 +50,20 @@ class VersionOrder:
         """By bucket and key, numbers in the order in which they came."""
         self._asked: dict[tuple[int, _Reign], float] = {}
         """When the first HEAD about a version was asked."""
-        self._confirmed: set[tuple[int, _Reign]] = set()
+        self._confirmed: dict[tuple[int, _Reign], float] = {}
+        """When a HEAD was answered."""
         self._refused: set[int] = set()
         self._known: dict[tuple[int, _Reign], float] = {}
         """When a leader came to know a version, by a HEAD, an event or a listing."""
         self._read: dict[int, float] = {}
         """When a version was first asked for."""
+        self._shown: set[int] = set()
+        """Versions that a listing showed."""
+        self._stuck_until = 0.0
+        self._stuck: dict[int, bool] = {}
+        """Which HEADs stay open until then."""
+        self.unread: list[str] = []
+        """What was shown, and has waited for longer than it may."""
 
     def begin(self, bare: float) -> None:
         """From now on buckets keep versions, and such a share of events lacks ETag and size."""
@@ -55,6 +72,26 @@ class VersionOrder:
         bucket.versioned.update(bucket.objects)
         bucket.on_asked, bucket.on_answered, bucket.on_call = self._ask, self._answered, self._called
         queue.on_received = self._received
+
+    def stick(self, bare: float, seconds: float) -> None:
+        """Likewise; and for so long the first HEADs about keys are open, and some of those after them."""
+        self.begin(bare)
+        self._stuck_until = self._now + seconds
+
+    def end(self) -> None:
+        """S3 answers all HEADs."""
+        self._stuck_until = 0.0
+
+    def look(self) -> None:
+        """The newest version of each key, which listings show, is read by now."""
+        is_open = [number for number, is_stuck in self._stuck.items() if is_stuck]
+        for (bucket, key), numbers in self._versions.items():
+            is_waiting = numbers[-1] in self._shown and numbers[-1] not in self._read
+            if is_waiting and set(is_open) & set(numbers):
+                at = self._now - min(at for (number, _), at in self._asked.items() if number in numbers)
+                self.unread.append(
+                    f"s3://{bucket}/{key} is not read {at:.0f} s after the first HEAD about it"
+                )
 
     def put(self, number: int, object_id: ObjectId) -> dict[str, Any]:
         """A version is about to come; what its event has besides."""
@@ -68,7 +105,8 @@ class VersionOrder:
     def pairs(self) -> Iterator[tuple[int, int]]:
         """Earlier and later versions of one key of which no row of the later may be before the earlier's."""
         leaders = {reign for _, reign in self._asked}
-        for versions in self._versions.values():
+        # Versions with an offset do not wait: others wait for them.
+        for versions in () if self._has_places else self._versions.values():
             for first, second in combinations(versions, 2):
                 if any(self._is_first(first, second, reign) for reign in leaders):
                     yield first, second
@@ -80,7 +118,29 @@ class VersionOrder:
             return False
         known = {other: at for (number, other), at in self._known.items() if number == second and at <= read}
         is_alone = known.keys() == {reign} and known[reign] > asked
-        return is_alone and (first, reign) in self._confirmed
+        confirmed = self._confirmed.get((first, reign))
+        is_late = confirmed is not None and confirmed - asked >= _WAITS_SECONDS
+        # With `ordering=partition` others of its topic-partition would pass it.
+        is_free = second in self._shown and (is_late or self._is_ordered)
+        return is_alone and confirmed is not None and not is_free
+
+    def passed(self) -> Iterator[tuple[int, int]]:
+        """Numbers of objects: the first has the lower place, was known, and was read after the second."""
+        if not (self._is_ordered and self._has_places and self._known):
+            return
+        begins: dict[_Reign, float] = {}
+        for (_, reign), at in self._known.items():
+            begins[reign] = min(at, begins.get(reign, at))
+        # Of what the first leader knew: the next one reads again what that may have begun.
+        leader, end = min(begins, key=begins.__getitem__), (*sorted(begins.values())[1:2], self._now)[0]
+        known = {number: at for (number, reign), at in self._known.items() if reign is leader}
+        places = {number: found.place for found, number in self._numbers.items()}
+        for first, second in permutations(self._read.keys() & places.keys(), 2):
+            is_lower = places[first] < places[second]
+            is_lower = is_lower and _partition(places[first]) == _partition(places[second])
+            is_known = known.get(first, end) + _TURN_SECONDS < self._read[second] < end
+            if is_lower and is_known and self._read[second] < self._read[first]:
+                yield first, second
 
     # -- what S3 is asked and answers ------------------------------------------------------------------------
 
@@ -90,6 +150,8 @@ class VersionOrder:
         if number is None:
             return 0.0
         self._asked.setdefault((number, asyncio.get_running_loop()), self._now)
+        if self._is_stuck(number):
+            raise refused("HeadObject", "SlowDown", 503)
         if self._rng.random() < _REFUSED_SHARE:
             raise refused("HeadObject", "SlowDown", 503)
         return self._rng.choice(_LATE)
@@ -98,11 +160,13 @@ class VersionOrder:
         reign = asyncio.get_running_loop()
         if operation == "list_objects_v2" and not isinstance(answer, ClientError):
             for one in answer["Contents"]:
-                self._knows(ObjectId(given["Bucket"], one["Key"], one["ETag"].strip('"')), reign)
+                found = ObjectId(given["Bucket"], one["Key"], one["ETag"].strip('"'))
+                self._knows(found, reign)
+                self._shown.update(filter(None, [self._numbers.get(found)]))
         elif operation == "head_object" and (number := self._asked_about(given)) is not None:
             if not isinstance(answer, ClientError):
                 self._known.setdefault((number, reign), self._now)
-                self._confirmed.add((number, reign))
+                self._confirmed.setdefault((number, reign), self._now)
             elif answer.response["ResponseMetadata"]["HTTPStatusCode"] < 500:
                 self._refused.add(number)
 
@@ -126,6 +190,14 @@ class VersionOrder:
         etag = given.get("IfMatch", "") if stored is None else stored.etag
         return self._numbers.get(ObjectId(bucket, key, etag.strip('"')))
 
+    def _is_stuck(self, number: int) -> bool:
+        """Whether this HEAD is not answered now."""
+        if self._now >= self._stuck_until:
+            return False
+        place = next(one.place for one, known in self._numbers.items() if known == number)
+        is_first = not any(other in self._stuck for other in self._versions[place])
+        return self._stuck.setdefault(number, is_first or self._rng.random() < _STUCK_SHARE)
+
     def _knows(self, object_id: ObjectId, reign: _Reign) -> None:
         if object_id in self._numbers:
             self._known.setdefault((self._numbers[object_id], reign), self._now)
@@ -133,3 +205,8 @@ class VersionOrder:
     @property
     def _now(self) -> float:
         return self._made.kernel.now
+
+
+def _partition(place: _Place) -> tuple[str, str]:
+    """The bucket, and the key up to the number of its partition."""
+    return place[0], place[1].partition("-")[0]

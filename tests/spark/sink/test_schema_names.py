@@ -40,7 +40,7 @@ _BY_SCHEMA: Final = {"file.name.template": "{{schema_name}}/" + TAIL}
 
 
 def _framed_values() -> tuple[bytes, ...]:
-    """Values of two schemas, a null of a union, and a number, which has no schema's name."""
+    """Values of two schemas, a null of a union, and a number and a text, which have no schema's name."""
 
     def schema(name: str) -> Any:
         return {"type": "record", "name": name, "fields": [{"name": name.lower(), "type": "int"}]}
@@ -53,16 +53,17 @@ def _framed_values() -> tuple[bytes, ...]:
         value(schema("Paid"), {"paid": 1}, "t-Paid"),
         value(["null", schema("Ordered")], None, "t-union"),
         value("int", 7, "t-int"),
+        value("string", "seven", "t-string"),
     )
 
 
-_A, _B, _OF_A_UNION, _NUMBER = _framed_values()
+_A, _B, _OF_A_UNION, _NUMBER, _TEXT = _framed_values()
 
 
 @pytest.fixture(autouse=True)
 def _registered() -> None:
     """Their schemas are in the registry, which is forgotten after eight others."""
-    assert _framed_values() == (_A, _B, _OF_A_UNION, _NUMBER)
+    assert _framed_values() == (_A, _B, _OF_A_UNION, _NUMBER, _TEXT)
 
 
 def _configured(changes: Mapping[str, str]) -> dict[str, str]:
@@ -122,6 +123,26 @@ def test_nulls_close_no_object_of_values_without_a_name(
     found = _written(changes, [_NUMBER, _A, None, _NUMBER, None, _B, None, None, _NUMBER], cuts)
     rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
     assert rows == {f"{_NULL}/t/0/0": 7, "Ordered/t/0/1": 1, "Paid/t/0/5": 1}
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("compatibility", ["none", "backward", "forward", "full"])
+@pytest.mark.parametrize("together", ["none", "first"])
+@pytest.mark.parametrize("cuts", [1, 1000, [2, 1]])
+def test_a_null_closes_no_object_for_a_value_of_another_group(
+    form: str, compatibility: str, together: str, cuts: Any
+) -> None:
+    """It has the schema of what was read before it, which has no name either, in another partition too."""
+    own = {"output.format": form, "schema.compatibility": compatibility, "rotate.together": together}
+    changes = {**own, "file.name.template": "{{key}}/{{schema_name}}/" + TAIL, "errors.tolerance": "all"}
+    given = [(b"a", _NUMBER), (b"b", _TEXT), (b"a", None), (b"a", _NUMBER), (b"b", None), (b"b", _TEXT)]
+    records = [
+        Record("t", 0, offset, 1_800_000_000_000, key, value, ()) for offset, (key, value) in enumerate(given)
+    ]
+    found = written(_configured(changes), records, stops=True, batch=cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert (found.dead_letters, found.stops) == ((), {})
+    assert rows == {f"a/{_NULL}/t/0/0": 3, f"b/{_NULL}/t/0/1": 3}
 
 
 @pytest.mark.parametrize("form", ["avro", "parquet"])
