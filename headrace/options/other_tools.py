@@ -13,8 +13,11 @@ _TOOLS: Final = (
 )
 # A name at the beginning of a line that has no value next to it.
 _MAPPING: Final = re.compile(r"^([\"']?)(\w+)\1[ \t]*:[ \t]*(?:#.*)?$", re.MULTILINE)
-# `[sources.NAME]`, and `sources.NAME.type = ..`.
-_TABLE: Final = re.compile(r"^[ \t]*(\[{1,2}[ \t]*)?(sources|sinks)[ \t]*\.[^\n=]*(?(1)\]|=)", re.MULTILINE)
+_KNOWN: Final = frozenset().union(*(known for _, known, _ in _TOOLS))
+# `[sources.NAME]`, and `sources.NAME.type = ..`; further in it may be the text of a value of YAML.
+_TABLE: Final = re.compile(r"^(\[{1,2}[ \t]*)?(sources|sinks)[ \t]*\.[^\n=:]*(?(1)\]|=)", re.MULTILINE)
+# What a member is looked for in: comments and blank lines may come before it.
+_LOOKED_AT: Final = 10_000
 
 
 def other_tool(sections: Iterable[str]) -> str | None:
@@ -31,7 +34,11 @@ def other_tool(sections: Iterable[str]) -> str | None:
 
 def other_tool_of_text(text: str) -> str | None:
     """Return the same for a text that is no JSON: YAML, however deep and whatever is in it, or TOML."""
-    sections = [name[2] for name in _MAPPING.finditer(text) if _is_indented(text[name.end() :])]
+    sections = [
+        name[2]
+        for name in _MAPPING.finditer(text)
+        if name[2] in _KNOWN and _is_indented(text[name.end() : name.end() + _LOOKED_AT])
+    ]
     return other_tool(sections) or other_tool(table[2] for table in _TABLE.finditer(text))
 
 

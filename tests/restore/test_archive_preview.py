@@ -134,20 +134,22 @@ def test_side_objects_that_are_left_out_bring_no_keys() -> None:
     )
 
 
-@pytest.mark.parametrize(("kept", "grade"), [(0, Grade.ABSENT), (1, Grade.PARTLY), (None, Grade.EXACT)])
-def test_keys_of_some_objects_are_not_keys_of_all(kept: int | None, grade: Grade) -> None:
-    """As where `store.kafka.keys` was set later than the sink began."""
+@pytest.mark.parametrize("side", [Aspect.KEY, Aspect.HEADERS])
+@pytest.mark.parametrize(("kept", "grade"), [(0, Grade.ABSENT), (1, Grade.PARTLY), (None, None)])
+def test_sides_of_some_objects_are_not_those_of_all(
+    side: Aspect, kept: int | None, grade: Grade | None
+) -> None:
+    """As where `store.kafka.keys` was set later than the sink began; tombstones have some of their own."""
     written = archive("confluent-kvh_json").objects
-    keys = sorted(key for key in written if ".keys." in key and "/tombstone/" not in key)
+    kind = "keys" if side is Aspect.KEY else "headers"
+    keys = sorted(key for key in written if f".{kind}." in key and "/tombstone/" not in key)
     dropped = [] if kept is None else keys[kept:]
-    bucket = ArchiveBucket(
-        {key: content for key, content in written.items() if key not in dropped and "/tombstone/" not in key}
-    )
-    found = _told(_preview_of(bucket, settings_of(archive("confluent-kvh_json"))))[Aspect.KEY]
+    bucket = ArchiveBucket({key: content for key, content in written.items() if key not in dropped})
+    found = _told(_preview_of(bucket, settings_of(archive("confluent-kvh_json"))))[side]
+    grade = grade or (Grade.EXACT if side is Aspect.KEY else Grade.PARTLY)
 
     assert found.grade is grade
-    if grade is Grade.PARTLY:
-        assert found.why == (f"{len(dropped)} of {len(keys)} objects have no object of it",)
+    assert (f"{len(dropped)} of {len(keys)} objects have no object of it" in found.why) is (kept == 1)
 
 
 def test_the_last_object_is_looked_into_too() -> None:

@@ -165,7 +165,8 @@ class TopicArchive:
     """What the archive holds of one topic in one layout. `topic` None: the names say none.
 
     `samples` are of each kind of its names, and of the last object; without any nothing is said of what comes
-    back. `room` is `max.pending.objects`, `unsorted` are partitions whose keys, as they are listed, do not
+    back. `joined` are the objects of each kind but for tombstones, `ignores_sides`: none with keys or headers
+    is read. `room` is `max.pending.objects`, `unsorted` are partitions whose keys, as they are listed, do not
     rise by offset.
     """
 
@@ -174,6 +175,8 @@ class TopicArchive:
     room: int
     amount: Amount = field(default_factory=Amount)
     kinds: Counter[str] = field(default_factory=Counter)
+    joined: Counter[ObjectKind] = field(default_factory=Counter)
+    ignores_sides: bool = False
     extents: dict[int | None, list[Extent]] = field(default_factory=dict)
     highest: dict[int | None, int] = field(default_factory=dict)
     unsorted: set[int | None] = field(default_factory=set)
@@ -184,11 +187,14 @@ class TopicArchive:
     doubts: tuple[Inexact, ...] = ()
     """Those that several names show together."""
 
-    def add(self, s3_object: S3Object, name: ArchiveName) -> None:
-        """One more object."""
+    def add(self, s3_object: S3Object, name: ArchiveName, *, is_left_out: bool = False) -> None:
+        """One more object; `is_left_out` of one that is listed and not read."""
         self.amount.add(s3_object)
         kind = "tombstones" if name.tombstones and name.kind is not ObjectKind.HEADERS else name.kind.value
         self.kinds[kind] += 1
+        if not name.tombstones:
+            self.joined[name.kind] += 1
+            self.ignores_sides |= is_left_out
         if name.kind is not ObjectKind.VALUES or name.tombstones:
             return
         self.doubts = self.directories.doubts(name) or self.doubts
@@ -212,13 +218,14 @@ class TopicArchive:
     @property
     def sides(self) -> frozenset[ObjectKind]:
         """The kinds of side objects that the topic has."""
-        return frozenset(kind for kind in (ObjectKind.KEYS, ObjectKind.HEADERS) if self.kinds[kind.value])
+        return frozenset(kind for kind in (ObjectKind.KEYS, ObjectKind.HEADERS) if self.joined[kind])
 
     @property
     def exactness(self) -> tuple[Exactness, ...]:
         """How much of each part comes back, as far as was looked into."""
         found = worst(sample.exactness for sample in self.samples if sample.exactness is not None)
-        found = where_some_lack(found, {kind: self.kinds[kind.value] for kind in ObjectKind})
+        if not self.ignores_sides:
+            found = where_some_lack(found, self.joined)
         objects = [len(self.extents[one]) * (1 + len(self.sides)) for one in self.unsorted]
         if max(objects, default=0) <= self.room:
             return found
@@ -273,7 +280,8 @@ class ArchivePreview:
             name = name_in(self._names.read(s3_object.id.key))
             if name is not None:
                 place = (name.topic, name.layout)
-                self._topics.setdefault(place, TopicArchive(*place, room=self._room)).add(s3_object, name)
+                topic = self._topics.setdefault(place, TopicArchive(*place, room=self._room))
+                topic.add(s3_object, name, is_left_out=not isinstance(route, Route))
 
     def look_into(self, read_sample: ReadSample, read_tags: ReadTags) -> None:
         """Read a few objects of each topic, and tags where the sink may have written some. Blocks on them."""

@@ -164,5 +164,8 @@ def read_archive_samples(
             place = (name.layout, name.topic)
             sides = frozenset(kinds[place]) - {ObjectKind.VALUES}
             sample = sampler.sample(wanted, sides, doubts.get(place, ()))
-            told = where_some_lack(sample.exactness or (), kinds[place], least=_LACKING)
-            yield sample if sample.exactness is None else replace(sample, exactness=told)
+            if sample.exactness is None or settings.joining.sidecars is RestoreSidecars.IGNORE:
+                yield sample
+            else:
+                told = where_some_lack(sample.exactness, kinds[place], least=_LACKING)
+                yield replace(sample, exactness=told)

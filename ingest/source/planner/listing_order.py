@@ -37,10 +37,14 @@ class ListingOrder:
         """The object is known: its name shows how wide offsets of its topic-partition are."""
         if self._listed is None or self._listed[pending.object.id.bucket].is_complete:
             return
-        begin, end = _digits_of(pending)
+        spans = _offsets_in(pending)
+        widths = {end - begin for begin, end in spans}
+        if len(widths) != 1:
+            # A partition, a day or a topic is the same number: which of them is the offset is not known.
+            return
         place = _place(pending)
-        self._widths.setdefault(place, set()).add(end - begin)
-        if end - begin > 1 and pending.object.id.key[begin] == "0":
+        self._widths.setdefault(place, set()).update(widths)
+        if any(end - begin > 1 and pending.object.id.key[begin] == "0" for begin, end in spans):
             self._zeros.add(place)
 
     def waits(self, pending: PendingObject) -> bool:
@@ -69,11 +73,19 @@ class ListingOrder:
         """What is known of its topic-partition begins; whether names that are known sort by offset."""
         place = _place(pending)
         self._let_go.add(place)
+        return self._is_sorted(place)
+
+    def let_go_sorted(self) -> None:
+        """What is known of topic-partitions whose names, as far as they are known, sort by offset begins."""
+        self._let_go.update(filter(self._is_sorted, self._zeros))
+
+    def _is_sorted(self, place: tuple[str, int | None]) -> bool:
         return place in self._zeros and len(self._widths[place]) == 1
 
 
 def _place(pending: PendingObject) -> tuple[str, int | None]:
-    return pending.route.topic, pending.route.partition
+    """Its topic-partition in the archive, whatever topic it comes to."""
+    return pending.route.archived or pending.route.topic, pending.route.partition
 
 
 def _digits_of(pending: PendingObject) -> tuple[int, int]:
@@ -82,12 +94,13 @@ def _digits_of(pending: PendingObject) -> tuple[int, int]:
     Of several such numbers it is the one of the fewest digits, the last of these: a guess that is wrong
     waits, or is of one object.
     """
+    return min(reversed(_offsets_in(pending)), key=lambda span: span[1] - span[0], default=(0, 0))
+
+
+def _offsets_in(pending: PendingObject) -> list[tuple[int, int]]:
+    """Where the key has a number that is its offset."""
     offset = pending.route.start_offset
     if offset is None:
-        return 0, 0
-    spans = [
-        found.span()
-        for found in _DIGITS.finditer(pending.object.id.key)
-        if found[0].lstrip("0") == (str(offset) if offset else "")
-    ]
-    return min(reversed(spans), key=lambda span: span[1] - span[0], default=(0, 0))
+        return []
+    wanted = str(offset) if offset else ""
+    return [each.span() for each in _DIGITS.finditer(pending.object.id.key) if each[0].lstrip("0") == wanted]

@@ -78,19 +78,20 @@ class Planner:
         self._queue: _WaitingQueue
         self._holds = Holds(catalogue.states.filters.keys(), backoff)
         is_ordered = limits.ordering is Ordering.PARTITION
-        listing = ListingOrder(catalogue.states.listed if is_ordered and limits.is_archive else None)
+        self._listing = ListingOrder(catalogue.states.listed if is_ordered and limits.is_archive else None)
         if is_ordered:
-            self._queue = PartitionQueue(limits, self._table, self._holds, listing)
+            self._queue = PartitionQueue(limits, self._table, self._holds, self._listing)
         else:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
         self._said_at = 0
+        self._was_full = False
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
         self._waiting = Waiting(
             self._states,
             self._holds,
             self._queue.goes_before,
-            is_unlisted=listing.waits,
+            is_unlisted=self._listing.waits,
             held=catalogue.questions.held,
         )
         self._failing = RetryPolicy(self._states, limits, backoff)
@@ -263,7 +264,12 @@ class Planner:
             self._suspects.arm(now, gathering)
         self._states.end_joined(now, gathering)
         self._states.is_stuck = False
-        self._states.is_stuck = not self._catalogue.wants_listing and self._is_stuck(now, gathering)
+        is_full = not self._catalogue.wants_listing
+        if is_full and not self._was_full:
+            # They would wait for as long as anything else is under way, and gain nothing by it.
+            self._listing.let_go_sorted()
+        self._was_full = is_full
+        self._states.is_stuck = is_full and self._is_stuck(now, gathering)
         self._say_if_over(gathering)
         gathering.warnings += self._queue.warnings
         self._queue.warnings = []

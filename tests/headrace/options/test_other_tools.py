@@ -99,6 +99,7 @@ def test_the_pages_own_examples_are_such_files(page: str) -> None:
         ('{"input": "jsonl"}', "json"),
         ("spec:\n  input:\n    a: b\n", "yaml"),
         ("name: a\ninput:\n", "yaml"),
+        ("sinks.note: a=b\n", "yaml"),
         ("sinks = 1\n", "json"),
         ("sources.s3.type=aws_s3\n", "properties"),
     ],
@@ -108,11 +109,13 @@ def test_what_only_has_such_words_is_not_taken_for_one(text: str, kind: FileKind
     assert "this is a configuration of" not in _refused(text, kind)
 
 
-def test_a_connectors_text_may_have_their_words() -> None:
+@pytest.mark.parametrize("pattern", ["input:\n    a: b", "[sources.[a-z]+]", "sources.a = 1"])
+def test_a_connectors_text_may_have_their_words(pattern: str) -> None:
     """In a value, of several lines."""
     text = (
         "name: a\nbootstrap.servers: b:1\naws.s3.bucket.name: bucket\ntopic: t\nfile.name.template: .*\n"
-        "input.format: text\ntext.start.pattern: |-\n  input:\n    a: b\n"
+        "input.format: text\ntext.start.pattern: |-\n"
+        f"  {pattern}\n"
     )
     assert load(text, kind="yaml", environment={}, read_file=no_file).name == "a"
 

@@ -156,7 +156,8 @@ def test_zeros_that_a_sink_got_later_prove_nothing_of_names_before(kind: str, si
 @pytest.mark.parametrize(
     ("keys", "is_said"),
     [
-        ([_CONFLUENT.format(0, number) for number in range(100, 180)], False),
+        ([_CONFLUENT.format(0, number) for number in range(80)], False),
+        ([f"topics/orders/day=12/partition=12/orders+12+{number:010}.json" for number in range(80)], False),
         (
             [f"topics/orders/partition=0/orders+0+{number:0{9 + number % 2}}.json" for number in range(80)],
             True,
@@ -313,6 +314,37 @@ def test_of_many_that_come_too_late_some_are_named_and_the_rest_is_counted() -> 
         "40 objects of orders-0 have come after a higher start offset, 999999 at most, and were produced out "
         "of order; the first 20 were named."
     )
+
+
+@pytest.mark.parametrize("others", ["at work", "failing"])
+def test_a_large_partition_of_padded_names_waits_for_no_other(others: str) -> None:
+    """Nor does the listing: what is full of them goes out, whatever else is under way."""
+    desk = _desk(name=_CONFLUENT, max_pending_objects=10, limits={"slots": 4})
+    keys = [*(_CONFLUENT.format(0, at) for at in (5, 6)), *(_CONFLUENT.format(1, at) for at in range(40))]
+    pages = _pages(keys, 2)
+    for shown in pages[:2]:
+        _show(desk, shown)
+    first = desk.plan(0)
+    if others == "failing":
+        desk.fail(first, "SourceUnavailable")
+    found: list[str] = []
+    for shown in pages[2:]:
+        for _ in range(20):
+            desk.tick(1_000)
+            while taken := desk.keys(plan := desk.plan(1)):
+                if any("+0+" in key for key in taken):
+                    desk.fail(plan, "SourceUnavailable")
+                    break
+                found += taken
+                desk.complete(plan)
+                desk.tick()
+            if desk.catalogue.wants_listing:
+                break
+        assert desk.catalogue.wants_listing
+        _show(desk, shown)
+    assert len(found) >= 30
+    assert found == sorted(found)
+    assert not [one for one in desk.warnings if "max.pending.objects" in one]
 
 
 @pytest.mark.parametrize("options", [{"topic": "all"}, {"restore.topic.map": "a:all,b:all"}])
