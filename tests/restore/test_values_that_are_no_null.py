@@ -1,0 +1,128 @@
+"""What was no null in Kafka does not become one: NaN and the infinities, which JSON has no number for."""
+
+import io
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headrace.options.choices import InputFormat
+from tests.headrace.formats.decode_options import decode_options
+from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.restore.one_object import decoded, values_of
+
+_NAN: Final = math.nan
+_CONFLUENT: Final = "topics/t/partition=0/t+0+0000000000.avro"
+_LENSES: Final = "t/0/000000000001_1_1.avro"
+# Nothing lies next to these objects.
+_ALONE: Final = {each: {"restore.sidecars": "ignore"} for each in ("confluent", "headrace")}
+_OWN: Final = "t/0/00000000000000000000.headrace.avro"
+
+
+def _avro(schema: Any, rows: list[Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, schema, rows)
+    return out.getvalue()
+
+
+def _parquet(columns: dict[str, list[Any]]) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out)
+    return out.getvalue()
+
+
+def _record(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": each, "type": kind} for each, kind in fields.items()],
+    }
+
+
+_AIVEN: Final = "io.aiven.avro.output.schema.connector_records"
+_METADATA: Final = _record("m", timestamp="long", topic="string", partition="int", offset="long")
+
+
+def _at(offset: int) -> dict[str, Any]:
+    return {"timestamp": 1, "topic": "t", "partition": 0, "offset": offset}
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "content"),
+    [
+        ({"input.layout": "confluent"}, _CONFLUENT, _avro("double", [1.5, _NAN, math.inf])),
+        ({"input.layout": "confluent"}, _CONFLUENT, _avro(["null", "double"], [1.5, _NAN])),
+        ({"input.layout": "confluent"}, _CONFLUENT, _avro(["null", "string", "double"], [1.5, _NAN])),
+        (
+            {"input.layout": "confluent", "restore.value": "string"},
+            _CONFLUENT,
+            _avro("double", [1.5, _NAN]),
+        ),
+        (
+            {"input.layout": "aiven"},
+            "t-0-0.avro",
+            _avro(
+                _record(_AIVEN, key="string", value="double"),
+                [{"key": "k", "value": 1.5}, {"key": "k", "value": _NAN}],
+            ),
+        ),
+        ({"input.layout": "aiven"}, "t-0-0", _parquet({"key": ["k", "k"], "value": [1.5, -math.inf]})),
+        (
+            {"input.layout": "lenses", "restore.value": "json"},
+            _LENSES,
+            _avro(
+                _record("x.E", key="string", value="float", metadata=_METADATA),
+                [
+                    {"key": "k", "value": 1.5, "metadata": _at(0)},
+                    {"key": "k", "value": _NAN, "metadata": _at(1)},
+                ],
+            ),
+        ),
+        (
+            {"input.layout": "headrace"},
+            _OWN,
+            _avro(
+                _record("headrace.Record", offset="long", value=["null", "double"]),
+                [{"offset": row, "value": value} for row, value in enumerate([1.5, _NAN])],
+            ),
+        ),
+    ],
+)
+def test_a_value_that_is_nan_is_no_tombstone(config: Mapping[str, str], key: str, content: bytes) -> None:
+    """It is a bad record: what would be produced deletes its key."""
+    found = decoded({**_ALONE.get(config["input.layout"], {}), **config}, key, content)
+
+    assert values_of(found) == [b"1.5"]
+    assert {bad.reason for batch in found for bad in batch.bad} == {"not_a_number"}
+
+
+def test_a_key_or_a_header_that_is_nan_is_no_null() -> None:
+    """A record with a null in its place would be another one."""
+    schema = _record(_AIVEN, key="double", value="string", headers={"type": "map", "values": "double"})
+    rows = [
+        {"key": 1.5, "value": "a", "headers": {"h": 2.5}},
+        {"key": _NAN, "value": "b", "headers": {}},
+        {"key": 1.5, "value": "c", "headers": {"h": _NAN}},
+    ]
+
+    found = decoded({"input.layout": "aiven"}, "t-0-0.avro", _avro(schema, rows))
+
+    assert values_of(found) == [b"a"]
+    assert [bad.message for batch in found for bad in batch.bad] == [
+        f"the {what} is NaN or infinite, which JSON has no number for" for what in ("key", "header")
+    ]
+
+
+@pytest.mark.parametrize("schema", ["double", ["null", "float"], ["null", "string", "double"]])
+def test_a_datum_that_is_nan_is_the_null_of_json(schema: Any) -> None:
+    """Of a source: text, as within records, and no tombstone; a datum that is null is one."""
+    data = [1.5, _NAN, -math.inf, *([] if schema == "double" else [None])]
+
+    found = decode_all(MemorySource(_avro(schema, data)), decode_options(InputFormat.AVRO))
+
+    assert found.values == [b"1.5", b"null", b"null", *([] if schema == "double" else [None])]
+    assert found.bad == []
