@@ -126,3 +126,92 @@ def test_a_datum_that_is_nan_is_the_null_of_json(schema: Any) -> None:
 
     assert found.values == [b"1.5", b"null", b"null", *([] if schema == "double" else [None])]
     assert found.bad == []
+
+
+_ROW: Final = b'{"key":"k","metadata":{"timestamp":1,"topic":"t","partition":0,"offset":%d}%s}\n'
+_OWN_ROW: Final = b'{"topic":"t","partition":0,"offset":%d,"timestamp":1,"key":"k"%s}\n'
+_AIVEN_ROW: Final = b'{"key":"k","offset":%d%s}\n'
+_WRITTEN: Final = (b',"value":1', b"", b',"value":null')
+"""A value, none, and a tombstone."""
+
+
+@pytest.mark.parametrize(
+    ("layout", "key", "row"),
+    [
+        ("lenses", "t/0/000000000009_0_1.json", _ROW),
+        ("aiven", "t-0-0", _AIVEN_ROW),
+        ("headrace", "t/0/00000000000000000000.headrace.jsonl", _OWN_ROW),
+    ],
+)
+@pytest.mark.parametrize("members", [(b"", b""), _WRITTEN])
+def test_a_row_without_a_value_is_no_tombstone(
+    layout: str, key: str, row: bytes, members: tuple[bytes, ...]
+) -> None:
+    """A tombstone is a value that is null; what left values out wrote none."""
+    content = b"".join(row % (offset, member) for offset, member in enumerate(members))
+
+    found = decoded(
+        {**_ALONE.get(layout, {}), "input.layout": layout},
+        key,
+        content.removesuffix(b"\n" * (layout == "aiven")),
+    )
+
+    assert values_of(found) == ([b"1", None] if members is _WRITTEN else [])
+    bad = [each for batch in found for each in batch.bad]
+    assert {each.reason for each in bad} == {"no_value"}
+    assert len(bad) == members.count(b"")
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "content"),
+    [
+        ({"input.layout": "aiven", "format.output.fields": "key,offset"}, "t-0-0", b"azE=,0\nazI=,1"),
+        (
+            {"input.layout": "aiven"},
+            "t-0-0.avro",
+            _avro(
+                _record(_AIVEN, key="string", offset="long"), [{"key": "k", "offset": row} for row in (0, 1)]
+            ),
+        ),
+        ({"input.layout": "aiven"}, "t-0-0", _parquet({"key": ["k", "k"], "offset": [0, 1]})),
+        (
+            {"input.layout": "headrace"},
+            _OWN,
+            _avro(_record("headrace.Record", key="bytes", offset="long"), [{"key": b"k", "offset": 0}] * 2),
+        ),
+        (
+            {"input.layout": "confluent", "restore.envelope": "yes"},
+            "topics/t/partition=0/t+0+0000000000.json",
+            b"".join(_OWN_ROW % (offset, b"") for offset in (0, 1)),
+        ),
+        (
+            {"input.layout": "confluent"},
+            "topics/t/partition=0/t+0+0000000000.json",
+            b"".join(_OWN_ROW % (offset, b"") for offset in (0, 1)),
+        ),
+    ],
+)
+def test_objects_without_values_give_no_tombstones(
+    config: Mapping[str, str], key: str, content: bytes
+) -> None:
+    """Each of their rows is a bad record, with what to do."""
+    found = decoded({**_ALONE.get(config["input.layout"], {}), **config}, key, content)
+
+    assert values_of(found) == []
+    bad = [each for batch in found for each in batch.bad]
+    assert [each.reason for each in bad] == ["no_value"] * 2
+    assert "key.source=field:key" in bad[0].message
+
+
+def test_lenses_objects_of_tombstones_have_no_column_of_values() -> None:
+    """As those of a sink that left values out, so that they are counted."""
+    schema = _record("x.E", key="string", metadata=_METADATA)
+
+    found = decoded(
+        {"input.layout": "lenses"},
+        _LENSES,
+        _avro(schema, [{"key": "k", "metadata": _at(each)} for each in (0, 1)]),
+    )
+
+    assert values_of(found) == [None, None]
+    assert [dict(batch.inexact) for batch in found] == [{"no_column_of_values": 2}]

@@ -44,7 +44,15 @@ from headrace.options.record_sources import CsvEncoding, Enveloped, Form, Restor
 from headrace.options.sink_settings import OutputField, OutputSettings
 from headrace.vendors.aiven.names import FIELDS
 from headrace.vendors.aiven.written_rows import csv_headers, known_texts
-from headrace.vendors.archive_rows import ANYWHERE, OwnPlace, RowLines, Wanted, header_rows, members_of
+from headrace.vendors.archive_rows import (
+    ANYWHERE,
+    OwnPlace,
+    RowLines,
+    Wanted,
+    header_rows,
+    members_of,
+    refuse_without_value,
+)
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -97,6 +105,7 @@ class EnvelopeRows:
         """The records of a batch of rows."""
         options, faults = self._options, Faults()
         found = self._lines.read(rows, faults)
+        refuse_without_value(found.absent.get("value"), faults)
         stamps = as_bytes(found.texts["timestamp"], Form.STRING, "timestamp", faults)
         offsets = numbers(found.texts["offset"], "offset", faults, missing=NO_OFFSET)
         return faults.records(
@@ -134,6 +143,7 @@ class ArrowEnvelopeRows:
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
         headers = member(structs, "headers")
         offsets = int_column(offset, "offset", faults, missing=NO_OFFSET)
+        refuse_without_value(np.ones(len(structs), bool) if value is None else None, faults)
         return faults.records(
             null_column(len(structs))
             if value is None
@@ -166,6 +176,7 @@ class CsvRows:
         lines = Column(buffer=rows.buffer, starts=rows.starts, lengths=np.maximum(rows.lengths, 0))
         columns = dict(zip(self._fields, self._split(lines, faults), strict=True))
         value, key, headers = (columns.get(name) for name in ("value", "key", "headers"))
+        refuse_without_value(np.ones(len(lines), bool) if value is None else None, faults)
         form = Form.STRING if self._is_plain and options.value is Form.AUTO else options.value
         stamps = _optional_numbers(columns.get("timestamp"), "timestamp", faults, missing=NO_TIMESTAMP)
         offsets = _optional_numbers(columns.get("offset"), "offset", faults, missing=NO_OFFSET)
