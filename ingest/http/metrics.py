@@ -38,6 +38,7 @@ INEXACT = (
     "dumped_key",
     "part_taken_by_value",
     "no_column_of_values",
+    "time_zero",
     "side_object_missing",
     "side_object_late",
 )
