@@ -69,6 +69,11 @@ _WANTED: Final = Wanted(
     raws={"headers": attrgetter("headers")},
 )
 _WHAT: Final = "Aiven's envelope"
+_NULL: Final = b"null"
+# Times are ISO 8601, headers a list of key and value.
+_BEGINS: Final = {"timestamp": b'"', "headers": b"[", "offset": b"0123456789-"}
+# The name of its records, after a namespace that is another one in Parquet.
+_RECORD: Final = "connector_records"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 
@@ -81,12 +86,20 @@ def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWH
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """True when the object's rows are envelopes: as told, else when its first row looks like one.
 
-    A value with no other members than the envelope's looks like one too; `restore.envelope` decides then.
+    A value with no other members than the envelope's, and of their types, looks like one too;
+    `restore.envelope` decides then.
     """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is not Enveloped.NO
     members = members_of(first)
-    return bool(members) and members <= FIELDS
+    return bool(members) and members <= FIELDS and _has_their_types(first)
+
+
+def _has_their_types(row: bytes) -> bool:
+    """Whether the times, headers and offset of a row are what the sink writes them as, or null."""
+    found = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
+    kinds = {name: bytes(text)[:1] for name, text in found.items() if bytes(text) != _NULL}
+    return all(kinds.get(name, begins[:1]) in begins for name, begins in _BEGINS.items())
 
 
 class EnvelopeRows:
@@ -123,7 +136,9 @@ def arrow_reader(
     """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
-        enveloped = bool(shape.members) and shape.members <= FIELDS
+        # A schema that has a name is of the envelope or of a value, whatever members that has.
+        is_named_so = shape.record.rpartition(".")[2] in {"", _RECORD}
+        enveloped = bool(shape.members) and shape.members <= FIELDS and is_named_so
     return ArrowEnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 
