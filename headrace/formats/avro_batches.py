@@ -12,7 +12,7 @@ from headrace.formats.arrow_rows import as_column, json_values
 from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import Block
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
-from headrace.formats.avro_rows import ValueFault, column_texts, nulls_of, value_texts
+from headrace.formats.avro_rows import ValueFault, bytes_of_union, column_texts, nulls_of, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, Node, SchemaError, field_count, is_recursive
 from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
 from headrace.formats.content_kind import shape_of_node
@@ -20,6 +20,7 @@ from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
+from headrace.formats.row_members import BYTES_MARK
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
@@ -78,9 +79,24 @@ class AvroArchive:
             return self._struct(values, inner, is_top=not name)
         if is_looked_into and inner.kind in ("map", "array"):
             return self._list(values, inner)
-        texts = value_texts(values, node, self._style)
+        texts = self._texts_of(values, node)
         missing = pa.array(nulls_of(values, node), pa.bool_())
-        return pa.StructArray.from_arrays([texts], names=[_TEXT], mask=missing)
+        marks = bytes_of_union(values, node)
+        if marks is None:
+            return pa.StructArray.from_arrays([texts], names=[_TEXT], mask=missing)
+        return pa.StructArray.from_arrays(
+            [texts, pa.array(marks, pa.bool_())], names=[_TEXT, BYTES_MARK], mask=missing
+        )
+
+    def _texts_of(self, values: list[Any], node: Node) -> Any:
+        """The JSON of each value; `null` also where there is none, below a record that is null."""
+        present = [index for index, value in enumerate(values) if value is not None]
+        if node.nullable is not None or len(present) == len(values):
+            return value_texts(values, node, self._style)
+        texts = value_texts([values[index] for index in present], node, self._style)
+        order = np.zeros(len(values), np.int64)
+        order[present] = np.arange(1, len(present) + 1)
+        return pa.concat_arrays([pa.array(["null"], pa.string()), texts]).take(pa.array(order))
 
     def _struct(self, values: list[Any], node: Node, *, is_top: bool) -> Any:
         arrays = []
@@ -104,7 +120,7 @@ class AvroArchive:
 
     def _to_json(self, array: Any) -> Any:
         kind = array.type
-        if pa.types.is_struct(kind) and kind.num_fields == 1 and kind.field(0).name == _TEXT:
+        if pa.types.is_struct(kind) and kind.num_fields and kind.field(0).name == _TEXT:
             return pc.fill_null(pc.struct_field(array, [0]), "null")
         return json_values(array, self._style)
 

@@ -185,6 +185,16 @@ def nulls_of(values: list[Any], node: Node) -> list[bool]:
     return [value is None for value in values]
 
 
+def bytes_of_union(values: list[Any], node: Node) -> list[bool] | None:
+    """Which of a union's values are bytes, whose JSON is base64; None for others than such a union."""
+    if node.kind != "union" or node.nullable is not None:
+        return None
+    kinds = [each.kind in ("bytes", "fixed") and each.logical is None for each in node.branches]
+    if not any(kinds):
+        return None
+    return [value is not None and kinds[_unwrapped(value)[0]] for value in values]
+
+
 def _item_texts(values: list[Any], node: Node, style: JsonFormat) -> Any:
     lengths = pa.array([len(value) for value in values], pa.int32())
     items = [item for value in values for item in value]

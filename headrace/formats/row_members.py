@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow, lines_side_by_side, octets_at, struct_fields
-from headrace.formats.encodings import from_base64
+from headrace.formats.encodings import decoded_where, from_base64
 from headrace.formats.json_batches import json_texts
 from headrace.formats.record_columns import Faults, RowUnfit, ToJson
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
@@ -21,6 +21,8 @@ from headrace.options.record_sources import Form
 NULL: Final = msgspec.Raw(b"null")
 # In the place of a member that a row has not: no JSON is as short.
 ABSENT: Final = msgspec.Raw(b"")
+# The member that says of JSON texts, in structs, which ones are the base64 of bytes.
+BYTES_MARK: Final = "\x00bytes"
 _TEXT: Final = msgspec.json.Decoder(str)
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
@@ -354,7 +356,14 @@ def as_column(array: Any, form: Form, to_json: ToJson, what: str, faults: Faults
     if nulls.any() and not isinstance(kind, pa.BaseExtensionType):
         for row in np.flatnonzero(nulls & np.asarray(array.is_valid())).tolist():
             faults.add(row, "not_a_number", f"the {what} is NaN or infinite, which JSON has no number for")
-    return as_bytes(found, form, what, faults)
+    column = as_bytes(found, form, what, faults)
+    # Of a union with others: their JSON is base64, which the other forms keep or take off.
+    is_marked = types.is_struct(kind) and kind.get_field_index(BYTES_MARK) >= 0
+    if not is_marked or form not in {Form.AUTO, Form.STRING}:
+        return column
+    return decoded_where(
+        column, np.asarray(member(array, BYTES_MARK).fill_null(fill_value=False)), what, faults
+    )
 
 
 def json_column(array: Any, to_json: ToJson) -> Column:
@@ -403,14 +412,12 @@ def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: F
     if types.is_struct(array.type):
         return _of_struct(array, form, to_json, faults)
     lists = array if not types.is_map(array.type) else _entries(array)
-    if types.is_struct(lists.type) or not _is_list(lists.type):
-        return _refused(array, faults)
+    flat = lists.flatten() if _is_list(lists.type) else array
+    is_pairs = types.is_struct(flat.type) and flat.type.num_fields == 2  # noqa: PLR2004  # a name and a value
+    if not is_pairs or not is_text(flat.type.field(0).type):
+        refused(array, "headers", faults)
+        return [()] * rows
     counts = pc.list_value_length(lists).fill_null(0).to_pylist()
-    flat = lists.flatten()
-    if not types.is_struct(flat.type) or flat.type.num_fields != 2:  # noqa: PLR2004  # a name and a value
-        return _refused(array, faults)
-    if not is_text(flat.type.field(0).type):
-        return _refused(array, faults)
     names = pc.struct_field(flat, [0]).to_pylist()
     # A fault of one header is one of its row.
     own = Faults()
@@ -441,8 +448,3 @@ def _of_struct(array: Any, form: Form, to_json: ToJson, faults: Faults) -> list[
             if (value := column.get(row)) is not None:
                 found[row].append((field.name, value))
     return [tuple(headers) for headers in found]
-
-
-def _refused(array: Any, faults: Faults) -> list[Headers]:
-    refused(array, "headers", faults)
-    return [()] * len(array)

@@ -215,3 +215,46 @@ def test_lenses_objects_of_tombstones_have_no_column_of_values() -> None:
 
     assert values_of(found) == [None, None]
     assert [dict(batch.inexact) for batch in found] == [{"no_column_of_values": 2}]
+
+
+def test_bytes_of_a_union_are_bytes() -> None:
+    """Next to texts and numbers, in values, keys and headers; `null` where a record of headers is."""
+    union = ["null", "bytes", "string", "long"]
+    schema = _record(_AIVEN, key=union, value=union, headers=["null", {"type": "map", "values": union}])
+    data = [b"\xff", "a", 5, b"", "eA=="]
+    rows: list[Any] = [{"key": each, "value": each, "headers": {"h": each}} for each in data]
+
+    found = decoded({"input.layout": "aiven"}, "t-0-0.avro", _avro(schema, [*rows, dict.fromkeys(rows[0])]))
+
+    wanted = [b"\xff", b"a", b"5", b"", b"eA=="]
+    assert values_of(found) == [*wanted, None]
+    assert [batch.keys.get(row) for batch in found if batch.keys for row in range(len(batch))] == [
+        *wanted,
+        None,
+    ]
+    headers = [each for batch in found for each in batch.headers or ()]
+    assert headers == [*((("h", each),) for each in wanted), ()]
+
+
+@pytest.mark.parametrize(("form", "wanted"), [("json", b'"/w=="'), ("base64", b"\xff")])
+def test_bytes_of_a_union_in_the_other_forms(form: str, wanted: bytes) -> None:
+    """As of bytes alone: JSON has base64 for them, and texts of base64 are what these stand for."""
+    config = {"input.layout": "confluent", "restore.sidecars": "ignore", "restore.value": form}
+
+    found = decoded(config, _CONFLUENT, _avro(["bytes", "string", "long"], [b"\xff", "/w=="]))
+
+    assert values_of(found) == [wanted, wanted]
+
+
+def test_headers_of_a_record_that_is_null_are_none() -> None:
+    """Whatever is within it."""
+    inner = _record("h", a=["null", "bytes", "string"])
+    schema = _record("x.E", key="string", value="string", headers=["null", inner], metadata=_METADATA)
+    rows = [
+        {"key": "k", "value": "v", "headers": headers, "metadata": _at(offset)}
+        for offset, headers in enumerate([{"a": b"\xff"}, None])
+    ]
+
+    found = decoded({"input.layout": "lenses"}, _LENSES, _avro(schema, rows))
+
+    assert [each for batch in found for each in batch.headers or ()] == [(("a", b"\xff"),), ()]

@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
-from headrace.formats.encodings import from_base64
+from headrace.formats.encodings import decoded_where
 from headrace.formats.record_columns import (
     NO_OFFSET,
     ArrowReader,
@@ -29,7 +29,7 @@ from headrace.formats.row_members import (
     member,
     struct_member,
 )
-from headrace.model.columns import NO_TIMESTAMP, Column, null_column, picked
+from headrace.model.columns import NO_TIMESTAMP, Column, null_column
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
@@ -150,19 +150,7 @@ def _marked(texts: Column, marks: Sequence[msgspec.Raw], form: Form, what: str, 
     if form is not Form.AUTO:
         return plain
     marked = np.array([mark is not NULL for mark in marks], bool)
-    return _replaced(plain, marked, what, faults) if marked.any() else plain
-
-
-def _replaced(plain: Column, marked: np.ndarray, what: str, faults: Faults) -> Column:
-    """The column with the bytes after base64 in the marked rows."""
-    rows = np.flatnonzero(marked)
-    own = Faults()
-    decoded = from_base64(picked(plain, rows), what, own)
-    for index, row in enumerate(rows.tolist()):
-        own.move(range(index, index + 1), row, faults)
-    starts, lengths = plain.starts.copy(), plain.lengths.copy()
-    starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
-    return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
+    return decoded_where(plain, marked, what, faults) if marked.any() else plain
 
 
 def arrow_reader(
