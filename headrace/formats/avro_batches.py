@@ -12,7 +12,7 @@ from headrace.formats.arrow_rows import as_column, json_values
 from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import Block
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
-from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
+from headrace.formats.avro_rows import ValueFault, bytes_of_union, column_texts, nulls_of, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, Node, SchemaError, field_count, is_recursive
 from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
 from headrace.formats.content_kind import shape_of_node
@@ -20,6 +20,7 @@ from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
+from headrace.formats.row_members import BYTES_MARK
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
@@ -78,9 +79,24 @@ class AvroArchive:
             return self._struct(values, inner, is_top=not name)
         if is_looked_into and inner.kind in ("map", "array"):
             return self._list(values, inner)
-        texts = value_texts(values, node, self._style)
-        missing = pa.array([value is None for value in values], pa.bool_())
-        return pa.StructArray.from_arrays([texts], names=[_TEXT], mask=missing)
+        texts = self._texts_of(values, node)
+        missing = pa.array(nulls_of(values, node), pa.bool_())
+        marks = bytes_of_union(values, node)
+        if marks is None:
+            return pa.StructArray.from_arrays([texts], names=[_TEXT], mask=missing)
+        return pa.StructArray.from_arrays(
+            [texts, pa.array(marks, pa.bool_())], names=[_TEXT, BYTES_MARK], mask=missing
+        )
+
+    def _texts_of(self, values: list[Any], node: Node) -> Any:
+        """The JSON of each value; `null` also where there is none, below a record that is null."""
+        present = [index for index, value in enumerate(values) if value is not None]
+        if node.nullable is not None or len(present) == len(values):
+            return value_texts(values, node, self._style)
+        texts = value_texts([values[index] for index in present], node, self._style)
+        order = np.zeros(len(values), np.int64)
+        order[present] = np.arange(1, len(present) + 1)
+        return pa.concat_arrays([pa.array(["null"], pa.string()), texts]).take(pa.array(order))
 
     def _struct(self, values: list[Any], node: Node, *, is_top: bool) -> Any:
         arrays = []
@@ -104,7 +120,7 @@ class AvroArchive:
 
     def _to_json(self, array: Any) -> Any:
         kind = array.type
-        if pa.types.is_struct(kind) and kind.num_fields == 1 and kind.field(0).name == _TEXT:
+        if pa.types.is_struct(kind) and kind.num_fields and kind.field(0).name == _TEXT:
             return pc.fill_null(pc.struct_field(array, [0]), "null")
         return json_values(array, self._style)
 
@@ -190,8 +206,9 @@ class BlockReader:
             if last == first:
                 return first  # a datum that takes more than a batch may: it is read by itself
             try:
-                texts = column_texts(array.slice(first, last - first), self._node, self._style)
-                batch = self._built(_good_batch(self._as_values(texts), first, position), None)
+                some = array.slice(first, last - first)
+                values = self._as_values(column_texts(some, self._node, self._style), some.is_null())
+                batch = self._built(_good_batch(values, first, position), None)
             except (ValueFault, pa.ArrowInvalid):
                 return first  # some value is wrong; one by one it is found
             yield batch
@@ -258,7 +275,8 @@ class BlockReader:
         )
         rows = None
         if texts is not None:
-            rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()))
+            nulls = nulls_of([data[index].value for index in good], self._node) if self._may_be_null else ()
+            rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()), nulls)
         values = rows
         if self._wants_data or values is None:
             values = self._datum_column(content, [data[index] for index in good])
@@ -300,12 +318,11 @@ class BlockReader:
             return self._texts(values[:middle]) + self._texts(values[middle:])
         return texts
 
-    def _as_values(self, texts: Any) -> Column:
-        """Texts as values; a datum that JSON shows as null is a null value."""
+    def _as_values(self, texts: Any, nulls: Any) -> Column:
+        """Texts as values, null where the datum is one of `nulls`: NaN, a `null` of JSON, deletes no key."""
         column = as_column(texts)
         if self._may_be_null:
-            nulls = np.asarray(pc.equal(texts, "null").to_numpy(zero_copy_only=False), bool)
-            column.lengths[nulls] = NULL_LENGTH
+            column.lengths[np.asarray(nulls, bool)] = NULL_LENGTH
         return column
 
     def _datum_column(self, content: bytes, data: list[Datum]) -> Column:

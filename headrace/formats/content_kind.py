@@ -168,7 +168,7 @@ class RowShape:
     `members` are those of its structs, none where rows are something else, and `within` what those of them
     that are structs have themselves; `with_nulls` those of them that are null in some row of the object, as
     far as that is known without reading it (Parquet's footer). `is_ours` where the object says that our sink
-    wrote it; `record` is the full name of an Avro record, empty where there is none.
+    wrote it; `record` is the full name of the Avro record that a schema is of, empty where there is none.
     """
 
     members: frozenset[str] = frozenset()
@@ -411,19 +411,18 @@ def _names(node: Node) -> frozenset[str]:
 
 def avro_name(head: bytes) -> str | None:
     """The full name of the record in the schema of an Avro container, None where there is none."""
-    schema = _avro_schema(head)
-    if not schema or not isinstance(schema.get("name"), str):
-        return None
-    return f"{schema.get('namespace', '')}.{schema['name']}".lstrip(".")
+    return avro_record(_avro_schema_text(head) or b"") or None
 
 
-def _avro_schema(head: bytes) -> dict[str, object] | None:
-    text = _avro_schema_text(head)
+def avro_record(text: bytes) -> str:
+    """The full name of the record that a schema of Avro is of, empty where it is of none."""
     try:
-        schema = None if text is None else msgspec.json.decode(text)
+        schema = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return schema if isinstance(schema, dict) else None
+        return ""
+    if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
+        return ""
+    return f"{schema.get('namespace', '')}.{schema['name']}".lstrip(".")
 
 
 def has_schema(head: bytes) -> bool:

@@ -7,13 +7,14 @@ from datetime import datetime
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.record_columns import Faults
 from headrace.model.clock import ms_since_1970
-from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Numbers, column_of
+from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Numbers, column_of, picked
 
 
 def from_base64(column: Column, what: str, faults: Faults) -> Column:
@@ -27,6 +28,18 @@ def from_base64(column: Column, what: str, faults: Faults) -> Column:
     if decoded.null_count == texts.null_count:
         return column_of_arrow(decoded)
     return column_of([_decoded(column.get(row), row, what, faults) for row in range(len(column))])
+
+
+def decoded_where(column: Column, marked: npt.NDArray[np.bool_], what: str, faults: Faults) -> Column:
+    """The column with the bytes that the text stands for in the marked rows; faults as of `from_base64`."""
+    rows = np.flatnonzero(marked)
+    own = Faults()
+    decoded = from_base64(picked(column, rows), what, own)
+    for index, row in enumerate(rows.tolist()):
+        own.move(range(index, index + 1), row, faults)
+    starts, lengths = column.starts.copy(), column.lengths.copy()
+    starts[rows], lengths[rows] = decoded.starts + len(column.buffer), decoded.lengths
+    return Column(buffer=b"".join([column.buffer, decoded.buffer]), starts=starts, lengths=lengths)
 
 
 def _decoded(text: bytes | None, row: int, what: str, faults: Faults) -> bytes | None:

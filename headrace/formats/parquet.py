@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headrace.formats.arrow import map_lists
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
-from headrace.formats.content_kind import RowShape
+from headrace.formats.content_kind import RowShape, avro_record
 from headrace.formats.parquet_avro import AvroRows
 from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups, Translated
@@ -150,9 +150,10 @@ def _shape(groups: RowGroups, options: DecodeOptions) -> RowShape:
         for column in groups.schema
         if pa.types.is_struct(column.type)
     }
+    record = avro_record(groups.avro_schema())
     if not is_asked:
-        return RowShape(names, within=within)
-    return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK), within)
+        return RowShape(names, within=within, record=record)
+    return RowShape(names, groups.with_nulls(), groups.is_marked(OWN_MARK), within, record)
 
 
 # Whose schema is made of that of the columns.

@@ -182,6 +182,11 @@ class RowGroups:
         name, value = mark
         return (self._metadata.metadata or {}).get(name) == value
 
+    def avro_schema(self) -> bytes:
+        """The text of the schema that a writer by Avro leaves in the footer, empty where there is none."""
+        found: bytes = (self._metadata.metadata or {}).get(b"parquet.avro.schema", b"")
+        return found
+
     def rows(self, group: int) -> int:
         """How many rows a group has."""
         return int(self._metadata.row_group(group).num_rows)

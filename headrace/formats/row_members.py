@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow, lines_side_by_side, octets_at, struct_fields
-from headrace.formats.encodings import from_base64
+from headrace.formats.encodings import decoded_where, from_base64
 from headrace.formats.json_batches import json_texts
 from headrace.formats.record_columns import Faults, RowUnfit, ToJson
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
@@ -20,6 +21,8 @@ from headrace.options.record_sources import Form
 NULL: Final = msgspec.Raw(b"null")
 # In the place of a member that a row has not: no JSON is as short.
 ABSENT: Final = msgspec.Raw(b"")
+# The member that says of JSON texts, in structs, which ones are the base64 of bytes.
+BYTES_MARK: Final = "\x00bytes"
 _TEXT: Final = msgspec.json.Decoder(str)
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
@@ -284,14 +287,9 @@ def bytes_of(text: msgspec.Raw, form: Form, what: str) -> bytes | None:
         raise RowUnfit(f"the {what} is a text that is no Unicode", reason="not_utf8") from None
 
 
-_STRINGS: Final = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-_NUMBERS: Final = (pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
-_BINARY: Final = (
-    pa.types.is_binary,
-    pa.types.is_large_binary,
-    pa.types.is_fixed_size_binary,
-    pa.types.is_binary_view,
-)
+_STRINGS: Final = (types.is_string, types.is_large_string, types.is_string_view)
+_NUMBERS: Final = (types.is_integer, types.is_floating, types.is_null)
+_BINARY: Final = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
 
 
 def is_text(kind: Any) -> bool:
@@ -307,7 +305,7 @@ def structs_of(rows: Any) -> Any:
 def envelopes_of(rows: Any, what: str, faults: Faults) -> Any:
     """The rows as one array of structs; a row that is no struct is a fault (`not_an_envelope`)."""
     structs = structs_of(rows)
-    if not pa.types.is_struct(structs.type):
+    if not types.is_struct(structs.type):
         _add_unfit(range(len(structs)), f"the row is not one of {what}", faults)
         return pa.array([{}] * len(structs), pa.struct([]))
     _add_unfit(_rows_where(structs.is_null()), f"the row is not one of {what}", faults)
@@ -317,7 +315,7 @@ def envelopes_of(rows: Any, what: str, faults: Faults) -> Any:
 def struct_member(structs: Any, name: str, faults: Faults) -> Any:
     """As `member`, None also for what has no members itself, which is a fault of the rows that have it."""
     array = member(structs, name)
-    if array is None or pa.types.is_struct(array.type):
+    if array is None or types.is_struct(array.type):
         return array
     return refused(array, name, faults)
 
@@ -352,7 +350,20 @@ def as_column(array: Any, form: Form, to_json: ToJson, what: str, faults: Faults
     if form is not Form.JSON and is_text(kind):
         texts = column_of_arrow(array)
         return from_base64(texts, what, faults) if form is Form.BASE64 else texts
-    return as_bytes(json_column(array, to_json), form, what, faults)
+    found = json_column(array, to_json)
+    nulls = found.lengths == NULL_LENGTH
+    # NaN by itself, whose JSON would be a null of Kafka; a variant's null is that of JSON.
+    if nulls.any() and not isinstance(kind, pa.BaseExtensionType):
+        for row in np.flatnonzero(nulls & np.asarray(array.is_valid())).tolist():
+            faults.add(row, "not_a_number", f"the {what} is NaN or infinite, which JSON has no number for")
+    column = as_bytes(found, form, what, faults)
+    # Of a union with others: their JSON is base64, which the other forms keep or take off.
+    is_marked = types.is_struct(kind) and kind.get_field_index(BYTES_MARK) >= 0
+    if not is_marked or form not in {Form.AUTO, Form.STRING}:
+        return column
+    return decoded_where(
+        column, np.asarray(member(array, BYTES_MARK).fill_null(fill_value=False)), what, faults
+    )
 
 
 def json_column(array: Any, to_json: ToJson) -> Column:
@@ -368,7 +379,7 @@ def int_column(array: Any, what: str, faults: Faults, *, missing: int) -> Number
     if array is None:
         return None
     kind = array.type
-    if pa.types.is_timestamp(kind):
+    if types.is_timestamp(kind):
         array = array.cast(pa.timestamp("ms", kind.tz), safe=False)
     elif not any(is_number(kind) for is_number in _NUMBERS):
         refused(array, what, faults)
@@ -396,19 +407,17 @@ def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: F
 
     A member of a struct that is null was no header of the row.
     """
-    if array is None or pa.types.is_null(array.type):
+    if array is None or types.is_null(array.type):
         return [()] * rows
-    if pa.types.is_struct(array.type):
+    if types.is_struct(array.type):
         return _of_struct(array, form, to_json, faults)
-    lists = array if not pa.types.is_map(array.type) else _entries(array)
-    if pa.types.is_struct(lists.type) or not _is_list(lists.type):
-        return _refused(array, faults)
+    lists = array if not types.is_map(array.type) else _entries(array)
+    flat = lists.flatten() if _is_list(lists.type) else array
+    is_pairs = types.is_struct(flat.type) and flat.type.num_fields == 2  # noqa: PLR2004  # a name and a value
+    if not is_pairs or not is_text(flat.type.field(0).type):
+        refused(array, "headers", faults)
+        return [()] * rows
     counts = pc.list_value_length(lists).fill_null(0).to_pylist()
-    flat = lists.flatten()
-    if not pa.types.is_struct(flat.type) or flat.type.num_fields != 2:  # noqa: PLR2004  # a name and a value
-        return _refused(array, faults)
-    if not is_text(flat.type.field(0).type):
-        return _refused(array, faults)
     names = pc.struct_field(flat, [0]).to_pylist()
     # A fault of one header is one of its row.
     own = Faults()
@@ -423,7 +432,7 @@ def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: F
 
 
 def _is_list(kind: Any) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+    return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
 def _entries(array: Any) -> Any:
@@ -439,8 +448,3 @@ def _of_struct(array: Any, form: Form, to_json: ToJson, faults: Faults) -> list[
             if (value := column.get(row)) is not None:
                 found[row].append((field.name, value))
     return [tuple(headers) for headers in found]
-
-
-def _refused(array: Any, faults: Faults) -> list[Headers]:
-    refused(array, "headers", faults)
-    return [()] * len(array)

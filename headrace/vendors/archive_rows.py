@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,11 +57,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The members of rows: JSON texts as columns, in which `null` is a null, numbers, and Raw one by one."""
+    """The members of rows: JSON texts as columns, in which `null` is a null, numbers, and Raw one by one.
+
+    `absent` says of texts that some row has not (ABSENT in its structure) which ones these are.
+    """
 
     texts: Mapping[str, Column]
     numbers: Mapping[str, Numbers]
     raws: Mapping[str, Sequence[Any]]
+    absent: Mapping[str, npt.NDArray[np.bool_]]
 
     def span(self, begin: int, end: int) -> "Members":
         """Those of the rows [begin, end)."""
@@ -69,6 +74,7 @@ class Members:
             {name: picked(column, rows) for name, column in self.texts.items()},
             {name: column[begin:end] for name, column in self.numbers.items()},
             {name: each[begin:end] for name, each in self.raws.items()},
+            {name: each[begin:end] for name, each in self.absent.items()},
         )
 
 
@@ -114,7 +120,8 @@ class RowLines:
         columns, raws = found
         texts = {name: columns.get(name) or null_column(len(lines)) for name in self._wanted.texts}
         absent = [ABSENT] * len(lines)
-        return Members(texts, {}, {name: raws.get(name, absent) for name in self._wanted.raws})
+        lacking = {name: np.ones(len(lines), bool) for name in self._wanted.texts if name not in columns}
+        return Members(texts, {}, {name: raws.get(name, absent) for name in self._wanted.raws}, lacking)
 
     def _order_of(self, line: bytes) -> Sequence[str]:
         """The members of the line, empty where one is not wanted."""
@@ -186,20 +193,36 @@ class _Gathered:
 
     def members(self) -> Members:
         """What was taken out."""
-        texts = {}
+        texts, absent = {}, {}
         for name in self._wanted.texts:
             lengths = np.concatenate(self._lengths[name])
             column = Column(
                 buffer=b"".join(self._texts[name]), starts=np.cumsum(lengths) - lengths, lengths=lengths
             )
-            column.lengths[column.lengths == len(ABSENT)] = NULL_LENGTH
+            lacking = column.lengths == len(ABSENT)
+            if lacking.any():
+                column.lengths[lacking] = NULL_LENGTH
+                absent[name] = lacking
             texts[name] = with_nulls(column)
         numbers = {name: np.concatenate(each) for name, each in self._numbers.items()}
-        return Members(texts, numbers, self._raws)
+        return Members(texts, numbers, self._raws, absent)
 
 
 def _empties(names: Iterable[str]) -> dict[str, list[Numbers]]:
     return {name: [np.zeros(0, np.int64)] for name in names}
+
+
+NO_VALUE: Final = "no_value"
+_NO_VALUE: Final = (
+    "the row has no value, and would be a tombstone, which is a value that is null; without input.layout "
+    "rows are values themselves (key.source=field:key gives their keys)"
+)
+
+
+def refuse_without_value(rows: npt.NDArray[np.bool_] | None, faults: Faults) -> None:
+    """Notes as faults (`no_value`) the rows of this mask, whose envelopes leave the value out."""
+    for row in () if rows is None else np.flatnonzero(rows).tolist():
+        faults.add(row, NO_VALUE, _NO_VALUE)
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True, gc=False):

@@ -204,6 +204,16 @@ def _partly(aspect: Aspect, why: str) -> Exactness:
     return Exactness(aspect, Grade.PARTLY, (why,))
 
 
+_NO_VALUE: Final = "rows have no value: they are bad records (no_value), as tombstones would delete keys"
+
+
+def _value(facts: ContentFacts, *names: str) -> Iterator[Exactness]:
+    """That no record comes back, where the envelope has none of these members."""
+    if facts.members and facts.members.isdisjoint(names):
+        for aspect in (Aspect.RECORDS, Aspect.VALUE):
+            yield Exactness(aspect, Grade.ABSENT, (_NO_VALUE,))
+
+
 def _missing(facts: ContentFacts, first_or_last: str, **members: Aspect) -> Iterator[Exactness]:
     """The aspects that the envelope lacks; without one, all of these."""
     has = facts.members or frozenset()
@@ -222,6 +232,7 @@ def _aiven(name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
         timestamp=Aspect.TIMESTAMP,
         headers=Aspect.HEADERS,
     )
+    yield from _value(facts, "value")
     if any(each.element is NameElement.ORDER for each in name.inexact) and name.start_offset is None:
         yield _partly(Aspect.RECORDS, "only the newest record of each key was kept")
     if facts.row_format is RowFormat.LINES:
@@ -292,6 +303,7 @@ def _lenses(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
         if "metadata" not in facts.members:
             yield _partly(Aspect.OFFSET, _LAST)
             yield from _absent(Aspect.TIMESTAMP)
+        yield from _lenses_members(facts)
         yield _partly(Aspect.HEADERS, f"{_UNIQUE}; their order is lost, and their types are those of JSON")
     if facts.row_format in _JSON:
         yield _partly(Aspect.VALUE, _WRITTEN_ANEW)
@@ -302,6 +314,27 @@ def _lenses(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
         yield _partly(Aspect.VALUE, "all fields are texts, and their names are not in the object")
     if facts.row_format in _ARROW:
         yield _partly(Aspect.VALUE, _SCHEMA)
+
+
+def _lenses_members(facts: ContentFacts) -> Iterator[Exactness]:
+    """What rows of the envelope lack. A schema lacks what was null in all of its object, too."""
+    if facts.row_format in _JSON and facts.members:
+        yield from _missing(facts, _LAST, key=Aspect.KEY, headers=Aspect.HEADERS)
+        yield from _value(facts, "value")
+    elif facts.row_format in _ARROW:
+        # Of a topic some objects are looked at: that of tombstones may not be one of them.
+        yield _partly(Aspect.TOMBSTONES, _NO_VALUES)
+        if "value" not in (facts.members or ()):
+            yield _partly(Aspect.VALUE, _NO_VALUES)
+        if "key" not in (facts.members or ()):
+            yield _partly(Aspect.KEY, _NO_KEYS)
+
+
+_NO_KEYS: Final = "objects without a column of keys: all were null, or store.envelope.fields.key was false"
+_NO_VALUES: Final = (
+    "the records of objects without a column of values are tombstones, which none was where "
+    "store.envelope.fields.value was false; leave such objects out then"
+)
 
 
 def _quix(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
@@ -331,6 +364,7 @@ def _headrace(_name: ArchiveName, facts: ContentFacts) -> Iterator[Exactness]:
         yield from _absent(Aspect.TIMESTAMP, *({Aspect.KEY, Aspect.HEADERS} - apart))
         yield _partly(Aspect.TOMBSTONES, "JSON's null is a tombstone")
         return
+    yield from _value(facts, "value", "value_base64")
     facts = replace(facts, members=_own_members(facts.members, facts.row_format, apart))
     members = {
         "key": Aspect.KEY,

@@ -287,15 +287,7 @@ def lines_of(
     if len(forecast.shares) > _MAX_PLACES:
         more = len(forecast.shares) - _MAX_PLACES
         yield f".. {more} more topic-partitions are in the total; --json shows all"
-    for reason, found in sorted(forecast.left_out.items()):
-        yield ""
-        words = REASONS.get(reason, reason)
-        if archive is not None:
-            words = _REASONS_OF_ARCHIVES.get(reason, words)
-        yield f"left out: {_amount(found)} {words}, such as"
-        yield from (f"    {printable(key)}" for key in found.examples)
-    if "unmatched" in forecast.left_out:
-        yield "    (`headrace explain CONFIG KEY` says why)"
+    yield from _left_out_lines(forecast, is_archive=archive is not None)
     if forecast.archived.objects:
         yield ""
         yield f"skipped until they are restored from an archive: {_amount(forecast.archived)}, such as"
@@ -305,6 +297,20 @@ def lines_of(
     if (problem := _problem(settings, forecast, target)) is not None:
         yield ""
         yield f"problem   {problem}"
+
+
+def _left_out_lines(forecast: Preview, *, is_archive: bool) -> Iterator[str]:
+    for reason, found in sorted(forecast.left_out.items()):
+        yield ""
+        words = REASONS.get(reason, reason)
+        if is_archive:
+            words = _REASONS_OF_ARCHIVES.get(reason, words)
+        yield f"left out: {_amount(found)} {words}, such as"
+        yield from (f"    {printable(key)}" for key in found.examples)
+        if reason == ExclusionReason.FOLDER and found.bytes:
+            yield "    (not all of them are empty: what a key that ends with / holds is never read)"
+    if "unmatched" in forecast.left_out:
+        yield "    (`headrace explain CONFIG KEY` says why)"
 
 
 def _problem(settings: Settings, forecast: Preview, target: TargetState) -> str | None:

@@ -34,7 +34,14 @@ MESSAGES = ("received", "redelivered", "settled", "unsettled", "left", "released
 INVENTORY_ROWS = ("listed", "left_out")
 SINK_ENDS = ("complete", "quarantined", "unproven")
 ACTIONS = ("done", "replaced", "failed")
-INEXACT = ("dumped_key", "part_taken_by_value", "side_object_missing", "side_object_late")
+INEXACT = (
+    "dumped_key",
+    "part_taken_by_value",
+    "no_column_of_values",
+    "time_zero",
+    "side_object_missing",
+    "side_object_late",
+)
 SPANS = ("exported", "dropped", "failed")
 STATES = ("pending", "active", "partial", "done", "skipped", "failed", "quarantined", "new")
 

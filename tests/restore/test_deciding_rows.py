@@ -220,12 +220,13 @@ def test_an_object_without_a_row_that_is_read_needs_no_option(layout: str) -> No
 
 @pytest.mark.parametrize("layout", ["lenses", "headrace"])
 def test_an_object_of_no_members_may_be_an_envelope_of_nulls(layout: str) -> None:
-    """It leaves out what is null; another row tells."""
+    """Another row tells. It has no value, so that it is a bad record then, and no tombstone."""
     with pytest.raises(InvalidObject, match="envelope") as raised:
         _decoded(_KEYS[layout], b"{}\n{ }\n")
     assert raised.value.reason == "envelope_undecided"
     found = _decoded(_KEYS[layout], b"{}\n" + _row(layout, 1, 2) + b"\n")
-    assert _pairs(found) == [(None, None), (b"k", b"1")]
+    assert _pairs(found) == [(b"k", b"1")]
+    assert [bad.reason for batch in found for bad in batch.bad] == ["no_value"]
     assert _pairs(_decoded(_KEYS[layout], b'{}\n{"id":1}\n')) == [(None, b"{}"), (None, b'{"id":1}')]
 
 

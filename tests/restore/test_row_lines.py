@@ -51,6 +51,7 @@ _READERS: Final[dict[str, tuple[Callable[[], LineReader], tuple[bytes, ...]]]] =
     "lenses": (
         lambda: LensesRows(RestoreOptions(), _PLACE),
         (
+            b'{"key":"k","value":1,"metadata":{"timestamp":5,"topic":"t","partition":3,"offset":4}}',
             b'{"key":"k","headers":{"h":"v"},"metadata":{"timestamp":5,"topic":"t","partition":3,"offset":4}}',
             b'{"key":"AAE=","keyIsArray":true,"value":"?","valueIsArray":null,"metadata":null}',
             b'{"value":"text","metadata":{"offset":%d}}' % _HUGE,

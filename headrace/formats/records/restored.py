@@ -62,6 +62,10 @@ class SourceHeaders:
         return replace(batch, headers=tuple(found))
 
 
+# Records of the first millisecond of 1970, which librdkafka cannot be told: they get the next one.
+TIME_ZERO: Final = "time_zero"
+
+
 @dataclass(frozen=True, slots=True)
 class RestoredRecords:
     """Puts the columns that a layout's reader gives into the batches of one object."""
@@ -79,13 +83,15 @@ class RestoredRecords:
     def fill(self, batch: RowBatch, columns: RecordColumns) -> RowBatch:
         """The batch, whose rows without a fault are those of the columns, with the records' parts."""
         is_original = self.timestamp is TimestampFrom.ORIGINAL
+        stamps = columns.timestamps_ms if is_original else None
+        zeros = 0 if stamps is None else int(np.count_nonzero(stamps == 0))
         batch = replace(
             batch,
             values=columns.values,
             keys=columns.keys,
             headers=columns.headers,
-            timestamps_ms=columns.timestamps_ms if is_original else None,
-            inexact=columns.inexact,
+            timestamps_ms=stamps,
+            inexact={**columns.inexact, TIME_ZERO: zeros} if zeros else columns.inexact,
             offsets=columns.offsets,
         )
         return batch if self.source_headers is None else self.source_headers.of_rows(batch, columns)

@@ -101,7 +101,7 @@ class RecordProduce:
         if constant:
             options["headers"] = constant
         if target.timestamp_ms is not None:
-            options["timestamp"] = target.timestamp_ms
+            _set_timestamp(options, target.timestamp_ms)
         topic, queue = target.topic, self._producer.produce
         keys = repeat(target.key) if rows.keys is None else rows.keys.each(begin, end)
         stamps = None if rows.timestamps_ms is None else rows.timestamps_ms[begin:end].tolist()
@@ -142,11 +142,15 @@ def wait_for_room(producer: Producer, is_void: Callable[[], bool]) -> None:
     producer.poll(FULL_QUEUE_SECONDS)
 
 
+# librdkafka takes 0 for the time of the call, which is no time of 1970: the next one is, for every replay.
+_EARLIEST_MS: Final = 1
+
+
 def _set_timestamp(options: dict[str, Any], timestamp_ms: int) -> None:
     if timestamp_ms < 0:
         options.pop("timestamp", None)
     else:
-        options["timestamp"] = timestamp_ms
+        options["timestamp"] = max(timestamp_ms, _EARLIEST_MS)
 
 
 # -- Rows with headers or timestamps: a call of librdkafka for each, over arguments prepared many at a time --
@@ -214,8 +218,9 @@ class RecordCalls:
             if rows.keys is not None:
                 _fill(filled[:, _KEY], rows.keys, first, behind)
             if rows.timestamps_ms is not None:
+                stamps = rows.timestamps_ms[first:behind]
                 # 0 is the time of the call to librdkafka.
-                filled["first"][:, _TIMESTAMP] = np.maximum(rows.timestamps_ms[first:behind], 0)
+                filled["first"][:, _TIMESTAMP] = np.maximum(stamps, 0) + (stamps == 0) * _EARLIEST_MS
             counts, own = [block.counts[most]] * len(filled), None
             if rows.headers is not None:
                 counts = [block.counts[fixed + len(headers)] for headers in rows.headers[first:behind]]
@@ -292,7 +297,7 @@ def _fill_constant(arguments: Any, target: RecordTarget) -> object:
         arguments["first"][:, _KEY] = key.ctypes.data
         arguments["second"][:, _KEY] = len(target.key)
     if target.timestamp_ms is not None:
-        arguments["first"][:, _TIMESTAMP] = target.timestamp_ms
+        arguments["first"][:, _TIMESTAMP] = target.timestamp_ms or _EARLIEST_MS
     row = arguments[:1, len(_FIXED) : len(_FIXED) + len(target.headers)]
     headers = _fill_headers(row, [target.headers])
     arguments[:, len(_FIXED) : len(_FIXED) + len(target.headers)] = row

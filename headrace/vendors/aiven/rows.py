@@ -44,7 +44,15 @@ from headrace.options.record_sources import CsvEncoding, Enveloped, Form, Restor
 from headrace.options.sink_settings import OutputField, OutputSettings
 from headrace.vendors.aiven.names import FIELDS
 from headrace.vendors.aiven.written_rows import csv_headers, known_texts
-from headrace.vendors.archive_rows import ANYWHERE, OwnPlace, RowLines, Wanted, header_rows, members_of
+from headrace.vendors.archive_rows import (
+    ANYWHERE,
+    OwnPlace,
+    RowLines,
+    Wanted,
+    header_rows,
+    members_of,
+    refuse_without_value,
+)
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -61,6 +69,11 @@ _WANTED: Final = Wanted(
     raws={"headers": attrgetter("headers")},
 )
 _WHAT: Final = "Aiven's envelope"
+_NULL: Final = b"null"
+# Times are ISO 8601, headers a list of key and value.
+_BEGINS: Final = {"timestamp": b'"', "headers": b"[", "offset": b"0123456789-"}
+# The name of its records, after a namespace that is another one in Parquet.
+_RECORD: Final = "connector_records"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 
@@ -73,12 +86,20 @@ def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWH
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """True when the object's rows are envelopes: as told, else when its first row looks like one.
 
-    A value with no other members than the envelope's looks like one too; `restore.envelope` decides then.
+    A value with no other members than the envelope's, and of their types, looks like one too;
+    `restore.envelope` decides then.
     """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is not Enveloped.NO
     members = members_of(first)
-    return bool(members) and members <= FIELDS
+    return bool(members) and members <= FIELDS and _has_their_types(first)
+
+
+def _has_their_types(row: bytes) -> bool:
+    """Whether the times, headers and offset of a row are what the sink writes them as, or null."""
+    found = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
+    kinds = {name: bytes(text)[:1] for name, text in found.items() if bytes(text) != _NULL}
+    return all(kinds.get(name, begins[:1]) in begins for name, begins in _BEGINS.items())
 
 
 class EnvelopeRows:
@@ -97,6 +118,7 @@ class EnvelopeRows:
         """The records of a batch of rows."""
         options, faults = self._options, Faults()
         found = self._lines.read(rows, faults)
+        refuse_without_value(found.absent.get("value"), faults)
         stamps = as_bytes(found.texts["timestamp"], Form.STRING, "timestamp", faults)
         offsets = numbers(found.texts["offset"], "offset", faults, missing=NO_OFFSET)
         return faults.records(
@@ -114,7 +136,9 @@ def arrow_reader(
     """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
-        enveloped = bool(shape.members) and shape.members <= FIELDS
+        # A schema that has a name is of the envelope or of a value, whatever members that has.
+        is_named_so = shape.record.rpartition(".")[2] in {"", _RECORD}
+        enveloped = bool(shape.members) and shape.members <= FIELDS and is_named_so
     return ArrowEnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
 
 
@@ -134,6 +158,7 @@ class ArrowEnvelopeRows:
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
         headers = member(structs, "headers")
         offsets = int_column(offset, "offset", faults, missing=NO_OFFSET)
+        refuse_without_value(np.ones(len(structs), bool) if value is None else None, faults)
         return faults.records(
             null_column(len(structs))
             if value is None
@@ -166,6 +191,7 @@ class CsvRows:
         lines = Column(buffer=rows.buffer, starts=rows.starts, lengths=np.maximum(rows.lengths, 0))
         columns = dict(zip(self._fields, self._split(lines, faults), strict=True))
         value, key, headers = (columns.get(name) for name in ("value", "key", "headers"))
+        refuse_without_value(np.ones(len(lines), bool) if value is None else None, faults)
         form = Form.STRING if self._is_plain and options.value is Form.AUTO else options.value
         stamps = _optional_numbers(columns.get("timestamp"), "timestamp", faults, missing=NO_TIMESTAMP)
         offsets = _optional_numbers(columns.get("offset"), "offset", faults, missing=NO_OFFSET)

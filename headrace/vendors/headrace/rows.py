@@ -24,6 +24,7 @@ from headrace.formats.record_columns import (
     ToJson,
 )
 from headrace.formats.row_members import (
+    ABSENT,
     NULL,
     as_bytes,
     as_column,
@@ -38,11 +39,13 @@ from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, c
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
+    NO_VALUE,
     Int64,
     OwnPlace,
     RowLines,
     Wanted,
     read_headers,
+    refuse_without_value,
 )
 from headrace.vendors.headrace.names import PLACE, is_envelope, is_placed
 
@@ -61,7 +64,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     timestamp_type: msgspec.Raw = NULL
     key: msgspec.Raw = NULL
     key_base64: msgspec.Raw = NULL
-    value: msgspec.Raw = NULL
+    value: msgspec.Raw = ABSENT
     value_base64: msgspec.Raw = NULL
     headers: msgspec.Raw = NULL
 
@@ -107,7 +110,7 @@ def is_of_place(options: RestoreOptions, first: bytes | None, place: OwnPlace) -
         return False
     faults = EnvelopeRows(place)(column_of([first])).faults
     # One of our own may be bad for itself; a value's fields of such names have other types.
-    return all(each.reason == "not_base64" for each in faults)
+    return all(each.reason in {"not_base64", NO_VALUE} for each in faults)
 
 
 def begins_at_place(rows: Any, place: OwnPlace) -> bool:
@@ -145,8 +148,11 @@ class EnvelopeRows:
         if self._has_texts:
             values = as_bytes(values, Form.STRING, "value", faults)
         self._place.check_texts(raws["topic"], raws["partition"], faults)
+        values = _with_base64(values, raws["value_base64"], "value", faults)
+        if (absent := found.absent.get("value")) is not None:
+            refuse_without_value(absent & (values.lengths == NULL_LENGTH), faults)
         return faults.records(
-            _with_base64(values, raws["value_base64"], "value", faults),
+            values,
             keys=_with_base64(keys, raws["key_base64"], "key", faults),
             headers=read_headers(raws["headers"], _header_list, faults),
             timestamps_ms=found.numbers["timestamp"],
@@ -222,6 +228,7 @@ class ArrowEnvelopeRows:
         offset, timestamp = member(structs, "offset"), member(structs, "timestamp")
         self._place.check_arrays(member(structs, "topic"), member(structs, "partition"), faults)
         offsets = int_column(offset, "offset", faults, missing=NO_OFFSET)
+        refuse_without_value(np.ones(count, bool) if value is None else None, faults)
         return faults.records(
             null_column(count) if value is None else as_column(value, Form.AUTO, to_json, "value", faults),
             keys=null_column(count) if key is None else as_column(key, Form.AUTO, to_json, "key", faults),

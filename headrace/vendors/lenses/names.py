@@ -45,6 +45,8 @@ _OLD: Final = re.compile(rf"(?P<last>0|[1-9][0-9]{{0,17}}){_EXTENSION}")
 
 # What the sink pads to by default. No topic has come to such an offset: the number was padded on the right.
 _OFFSET_DIGITS: Final = 12
+# Partitions may be padded alone, and no topic has as many as so many digits count.
+_MANY_DIGITS: Final = 5
 
 
 def is_envelope(shape: RowShape) -> bool:
@@ -134,13 +136,19 @@ def _name(
 
 def _padded_on_the_right(last: str, partition: str) -> tuple[Inexact, ...]:
     """What `padding.type=RightPad` makes of numbers: 1 and 10 look alike, and order is lost with them."""
-    if len(last) < _OFFSET_DIGITS or last[0] == "0" or last[-1] != "0":
-        return ()
-    why = f"the number {last} looks as if zeros had been put after it (padding.type=RightPad)"
-    found = [Inexact(NameElement.OFFSET, why), Inexact(NameElement.ORDER, why)]
-    if len(partition) > 1 and partition[0] != "0" and partition[-1] == "0":
-        found.append(Inexact(NameElement.PARTITION, why.replace(last, partition)))
-    return tuple(found)
+    found: list[NameElement] = []
+    if len(last) >= _OFFSET_DIGITS and _may_end_in_padding(last):
+        found += [NameElement.OFFSET, NameElement.ORDER]
+    if (found or len(partition) >= _MANY_DIGITS) and _may_end_in_padding(partition):
+        found.append(NameElement.PARTITION)
+    why = "the number {} looks as if zeros had been put after it (padding.type=RightPad)"
+    return tuple(
+        Inexact(each, why.format(partition if each is NameElement.PARTITION else last)) for each in found
+    )
+
+
+def _may_end_in_padding(digits: str) -> bool:
+    return len(digits) > 1 and digits[0] != "0" and digits[-1] == "0"
 
 
 _LOCKS: Final = ".locks"

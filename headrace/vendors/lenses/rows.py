@@ -9,7 +9,7 @@ import numpy as np
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
-from headrace.formats.encodings import from_base64
+from headrace.formats.encodings import decoded_where
 from headrace.formats.record_columns import (
     NO_OFFSET,
     ArrowReader,
@@ -19,6 +19,7 @@ from headrace.formats.record_columns import (
     ToJson,
 )
 from headrace.formats.row_members import (
+    ABSENT,
     NULL,
     as_bytes,
     as_column,
@@ -28,9 +29,17 @@ from headrace.formats.row_members import (
     member,
     struct_member,
 )
-from headrace.model.columns import NO_TIMESTAMP, Column, null_column, picked
+from headrace.model.columns import NO_TIMESTAMP, Column, null_column
 from headrace.options.record_sources import Enveloped, Form, RestoreOptions
-from headrace.vendors.archive_rows import ANYWHERE, Int64, OwnPlace, RowLines, Wanted, header_rows
+from headrace.vendors.archive_rows import (
+    ANYWHERE,
+    Int64,
+    OwnPlace,
+    RowLines,
+    Wanted,
+    header_rows,
+    refuse_without_value,
+)
 from headrace.vendors.lenses.names import MEMBERS, is_envelope
 
 
@@ -43,7 +52,7 @@ class _Metadata(msgspec.Struct, gc=False):
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     key: msgspec.Raw = NULL
-    value: msgspec.Raw = NULL
+    value: msgspec.Raw = ABSENT
     headers: msgspec.Raw = NULL
     metadata: _Metadata | None = None
     # Marks: whatever stands there, it counts that something does.
@@ -52,6 +61,8 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _WHAT: Final = "Lenses' envelope"
+# Records of objects that have no column of values, and so are tombstones.
+WITHOUT_VALUES: Final = "no_column_of_values"
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 _NO_METADATA: Final = _Metadata()
@@ -122,6 +133,7 @@ class EnvelopeRows:
         options, faults = self._options, Faults()
         found = self._lines.read(rows, faults)
         raws = found.raws
+        refuse_without_value(found.absent.get("value"), faults)
         self._place.check_texts(raws["topic"], raws["partition"], faults)
         return faults.records(
             _marked(found.texts["value"], raws["value_is_bytes"], options.value, "value", faults),
@@ -138,19 +150,7 @@ def _marked(texts: Column, marks: Sequence[msgspec.Raw], form: Form, what: str, 
     if form is not Form.AUTO:
         return plain
     marked = np.array([mark is not NULL for mark in marks], bool)
-    return _replaced(plain, marked, what, faults) if marked.any() else plain
-
-
-def _replaced(plain: Column, marked: np.ndarray, what: str, faults: Faults) -> Column:
-    """The column with the bytes after base64 in the marked rows."""
-    rows = np.flatnonzero(marked)
-    own = Faults()
-    decoded = from_base64(picked(plain, rows), what, own)
-    for index, row in enumerate(rows.tolist()):
-        own.move(range(index, index + 1), row, faults)
-    starts, lengths = plain.starts.copy(), plain.lengths.copy()
-    starts[rows], lengths[rows] = decoded.starts + len(plain.buffer), decoded.lengths
-    return Column(buffer=b"".join([plain.buffer, decoded.buffer]), starts=starts, lengths=lengths)
+    return decoded_where(plain, marked, what, faults) if marked.any() else plain
 
 
 def arrow_reader(
@@ -164,7 +164,10 @@ def arrow_reader(
 
 
 class ArrowEnvelopeRows:
-    """Rows of key, value, headers and metadata. An object of tombstones has no value in its schema at all."""
+    """Rows of key, value, headers and metadata. An object of tombstones has no value in its schema at all.
+
+    Nor has one of `store.envelope.fields.value=false`, which nothing tells from it: its rows are counted.
+    """
 
     def __init__(self, options: RestoreOptions, to_json: ToJson, place: OwnPlace) -> None:
         self._options = options
@@ -191,4 +194,5 @@ class ArrowEnvelopeRows:
             headers=headers_column(member(structs, "headers"), options.header, to_json, count, faults),
             timestamps_ms=int_column(timestamp, "timestamp", faults, missing=NO_TIMESTAMP),
             offsets=self._place.checked_offsets(offsets, faults),
+            inexact={WITHOUT_VALUES: count} if value is None else None,
         )

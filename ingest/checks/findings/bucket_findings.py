@@ -37,6 +37,8 @@ class Survey:
     topics: dict[str, TopicSample] = field(default_factory=dict)
     left_out: dict[ExclusionReason, list[str]] = field(default_factory=dict)
     archived: list[str] = field(default_factory=list)
+    filled_folders: list[str] = field(default_factory=list)
+    """Keys that end with a slash, which are taken for a folder's mark, and yet hold something."""
     keys: list[str] = field(default_factory=list)
     """Keys that `run` would take."""
     samples: dict[str, S3Object] = field(default_factory=dict)
@@ -51,6 +53,8 @@ class Survey:
             route = object_filter.listed_route_or_reason(s3_object)
             if isinstance(route, ExclusionReason):
                 self.left_out.setdefault(route, []).append(s3_object.id.key)
+                if route is ExclusionReason.FOLDER and s3_object.size:
+                    self.filled_folders.append(s3_object.id.key)
                 continue
             self.taken += 1
             self.keys.append(s3_object.id.key)
@@ -278,7 +282,21 @@ def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
             "If they should not be: look at object.include, object.exclude, include.existing and "
             "native.start.key.",
         )
-    return ok(name, f"file.name.template takes {survey.taken:,} of {survey.scope}")
+    return _filled_folders(name, survey) or ok(
+        name, f"file.name.template takes {survey.taken:,} of {survey.scope}"
+    )
+
+
+def _filled_folders(name: str, survey: Survey) -> Finding | None:
+    found = survey.filled_folders
+    if not found:
+        return None
+    return warn(
+        name,
+        f"of {survey.scope}, {len(found):,} are not empty and end with /, such as {found[0]!r}: they are "
+        "taken for marks of folders, and give nothing.",
+        "If they should be read: copy them to keys that do not end so.",
+    )
 
 
 def clocks_agree(_settings: S3Settings, facts: BucketFacts) -> Finding | None:

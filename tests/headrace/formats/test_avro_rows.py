@@ -2,7 +2,7 @@
 
 import json
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -164,13 +164,15 @@ TYPES: list[tuple[str, Any, bytes, str, str | None]] = [
     ("type within type", {"type": {"type": "long"}}, varint(3), "3", None),
 ]
 
+_NULLS: Final = {"null", "union, null last"}
+
 
 @pytest.mark.parametrize("row", TYPES, ids=[row[0] for row in TYPES])
 @pytest.mark.parametrize("style", list(JsonFormat))
 @pytest.mark.parametrize("nested", ["alone", "in a record", "beside a union", "nullable", "in an array"])
 def test_each_type_has_one_text(row: Any, style: JsonFormat, nested: str) -> None:
     """The same text wherever the type stands, and whichever reader serves the schema."""
-    _, schema, encoded, iso, connect = row
+    name, schema, encoded, iso, connect = row
     text = iso if style is JsonFormat.ISO or connect is None else connect
     if nested == "in a record":
         schema = {"type": "record", "name": "Top", "fields": [{"name": "x", "type": schema}]}
@@ -190,7 +192,8 @@ def test_each_type_has_one_text(row: Any, style: JsonFormat, nested: str) -> Non
 
     decoded = decode_all(MemorySource(container(schema, [(2, encoded * 2)])), options)
 
-    expected = None if text == "null" else text.encode()
+    # NaN is the null of JSON, and no null of Kafka, which is a datum's.
+    expected = None if name in _NULLS and text == "null" else text.encode()
     assert decoded.bad == []
     assert decoded.values == [expected, expected]
 

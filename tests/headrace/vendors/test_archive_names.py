@@ -390,6 +390,10 @@ def test_no_names_of_confluent(key: str) -> None:
         ("p/t/00000/200000000000_0_2.json", 0, 200000000000, {"offset", "order"}),
         ("p/t/10000/200000000000_0_2.json", 10000, 200000000000, {"offset", "order", "partition"}),
         ("p/t/1/2_0_2.json", 1, 2, set()),
+        ("p/t/10000/14999_0_2.json", 10000, 14999, {"partition"}),
+        ("p/t(10000_000000014999).json", 10000, 14999, {"partition"}),
+        ("p/t/1000/14999_0_2.json", 1000, 14999, set()),
+        ("p/t/00010/14999_0_2.json", 10, 14999, set()),
     ],
 )
 def test_names_of_lenses(key: str, partition: int, last: int, inexact: set[str]) -> None:

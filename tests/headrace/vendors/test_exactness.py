@@ -5,10 +5,11 @@ from typing import Final
 import pytest
 
 from headrace.formats.content_kind import RowFormat, avro_shape, first_row, members_of, row_format
-from headrace.names.archive_names import ArchiveName, ObjectKind
+from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
 from headrace.options.record_sources import NameOptions
 from headrace.vendors.exactness import Aspect, ContentFacts, Exactness, Grade, exactness, worst
 from headrace.vendors.headrace.names import read_name as headrace
+from headrace.vendors.key_names import read_as
 from tests.headrace.vendors.archive import NAMES, Archive, archive
 from tests.headrace.vendors.decoding import plain, shape_of
 from tests.headrace.vendors.excuses import EXCUSES
@@ -21,6 +22,7 @@ PARTS: Final = {
     "null for an empty key": Aspect.KEY,
     "dumped_key": Aspect.KEY,
     "part_taken_by_value": Aspect.TIMESTAMP,
+    "no_column_of_values": Aspect.TOMBSTONES,
     "headers": Aspect.HEADERS,
     "duplicate headers": Aspect.HEADERS,
     "order of headers": Aspect.HEADERS,
@@ -162,6 +164,46 @@ def test_rows_of_json_leave_out_headers_that_a_record_has_none_of(
     # A schema has the column where the sink was told to write it.
     has_no_column = row_format is RowFormat.AVRO and "headers" not in members
     assert lost == absent | ({Aspect.HEADERS} if has_no_column else set())
+
+
+_FIELDS: Final = frozenset({"key", "headers", "metadata"})
+
+
+@pytest.mark.parametrize(
+    ("key", "row_format", "members", "absent", "partly"),
+    [
+        ("t-0-0", RowFormat.JSONL, {"key", "offset"}, {Aspect.VALUE, Aspect.RECORDS}, set()),
+        ("t-0-0", RowFormat.LINES, {"key", "offset"}, {Aspect.VALUE, Aspect.RECORDS}, set()),
+        ("t/0/0_1_2.json", RowFormat.JSONL, _FIELDS, {Aspect.VALUE, Aspect.RECORDS}, set()),
+        ("t/0/0_1_2.json", RowFormat.JSONL, {"value", "metadata"}, {Aspect.KEY, Aspect.HEADERS}, set()),
+        ("t/0/0_1_2.avro", RowFormat.AVRO, _FIELDS, set(), {Aspect.VALUE, Aspect.TOMBSTONES}),
+        ("t/0/0_1_2.avro", RowFormat.AVRO, {"value", "metadata"}, set(), {Aspect.KEY}),
+        (
+            "t/0/00000000000000000000.headrace.jsonl",
+            RowFormat.JSONL,
+            _PLACE | {"key", "headers"},
+            {Aspect.VALUE, Aspect.RECORDS},
+            set(),
+        ),
+    ],
+)
+def test_members_that_a_sink_left_out_do_not_come_back(
+    key: str, row_format: RowFormat, members: set[str], absent: set[Aspect], partly: set[Aspect]
+) -> None:
+    """Without values no record does: it would be a tombstone. Lenses' schemas lack what is null, too."""
+    layout = LayoutName.AIVEN if "/" not in key else LayoutName.LENSES
+    name = read_as(LayoutName.HEADRACE if "headrace" in key else layout, key, NameOptions())
+    assert name is not None
+    facts = ContentFacts(row_format=row_format, members=frozenset(members))
+
+    found = {each.aspect: each for each in exactness(name, facts, ordering="partition")}
+
+    assert all(found[aspect].grade is Grade.ABSENT for aspect in absent)
+    assert all(found[aspect].grade is not Grade.EXACT for aspect in partly)
+    assert (Aspect.RECORDS in absent) == ("rows have no value" in "".join(found[Aspect.RECORDS].why))
+    assert ("column of values" in "".join(found[Aspect.VALUE].why)) == (Aspect.VALUE in partly)
+    is_lenses_schema = row_format is RowFormat.AVRO
+    assert ("column of values" in "".join(found[Aspect.TOMBSTONES].why)) == is_lenses_schema
 
 
 def test_the_worst_of_several_objects_counts() -> None:

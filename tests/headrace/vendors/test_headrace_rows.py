@@ -124,10 +124,14 @@ def _no_json(array: object) -> object:
     [
         (b'{"offset":1,"value":1,"value_base64":"YQ=="}', "not_an_envelope"),
         (b'{"offset":1,"key":5}', "not_an_envelope"),
-        (b'{"offset":1,"key_base64":"?"}', "not_base64"),
+        (b'{"offset":1,"key_base64":"?","value":1}', "not_base64"),
         (b'{"offset":1,"other":1}', "not_an_envelope"),
-        (b'{"offset":1,"headers":[{"key":"h","value":"a","value_base64":"YQ=="}]}', "not_an_envelope"),
-        (b'{"offset":1,"headers":{"h":"a"}}', "not_an_envelope"),
+        (
+            b'{"offset":1,"value":1,"headers":[{"key":"h","value":"a","value_base64":"YQ=="}]}',
+            "not_an_envelope",
+        ),
+        (b'{"offset":1,"value":1,"headers":{"h":"a"}}', "not_an_envelope"),
+        (b'{"offset":1,"key":"k"}', "no_value"),
         (b"[]", "not_an_envelope"),
     ],
 )

@@ -201,6 +201,16 @@ def test_a_prefix_below_which_nothing_lies_may_be_a_wrong_one() -> None:
     assert "aws.s3.prefix" in (finding.remedy or "")
 
 
+def test_a_key_that_ends_with_a_slash_and_holds_something_is_told_of() -> None:
+    """It is taken for a folder's mark, which is empty: that of a record key may end so."""
+    plain = _found(_facts(survey=_survey(_object("a-0"), _object("a/", size=0))))["keys"]
+    filled = _found(_facts(survey=_survey(_object("a-0"), _object("pages/https://example.org/"))))["keys"]
+
+    assert plain.verdict is Verdict.OK
+    assert filled.verdict is Verdict.WARN
+    assert "'pages/https://example.org/'" in filled.sentence
+
+
 def test_a_survey_keeps_the_highest_partition_and_an_object_that_can_be_tried() -> None:
     """Partition 0 is one too, and neither an empty object nor an archived one can be read."""
     survey = _survey(

@@ -72,6 +72,18 @@ def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
     assert forecast.total().pending.objects == 1
 
 
+@pytest.mark.parametrize("size", [0, 7])
+def test_people_are_told_of_folders_marks_that_hold_something(size: int) -> None:
+    """A record key that ends with a slash makes such a name."""
+    settings = configured({"aws.s3.bucket.name": "bucket"})
+    forecast = Preview({"bucket": ObjectFilter(route=_route)}, now_ms=NOW_MS)
+    forecast.add([(_object("a0"), None), (_object("a/", size=size), None)])
+
+    shown = "\n".join(lines_of(settings, forecast, None, has_ledger=True))
+
+    assert ("not all of them are empty" in shown) == bool(size)
+
+
 def test_sums_and_examples() -> None:
     """Every listed object is counted once; examples are few."""
     forecast = Preview({"bucket": ObjectFilter(route=_route)}, now_ms=NOW_MS)

@@ -1,0 +1,82 @@
+"""Aiven's bare values whose members have the names of an envelope's."""
+
+import io
+import json
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.restore.one_object import decoded, values_of
+
+_AIVEN: Final = {"input.layout": "aiven"}
+_READING: Final = {"timestamp": 1_700_000_000_000, "value": 21.5}
+_FIELDS: Final = [{"name": "timestamp", "type": "long"}, {"name": "value", "type": "double"}]
+
+
+def _schema(name: str) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": _FIELDS}
+
+
+def _avro(name: str) -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, _schema(name), [_READING])
+    return out.getvalue()
+
+
+def _parquet(name: str | None) -> bytes:
+    out = io.BytesIO()
+    table = pa.table({field: [value] for field, value in _READING.items()})
+    if name is not None:
+        table = table.replace_schema_metadata({"parquet.avro.schema": json.dumps(_schema(name))})
+    pq.write_table(table, out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "is_enveloped"),
+    [
+        (_avro("com.acme.Reading"), False),
+        (_avro("io.aiven.avro.output.schema.connector_records"), True),
+        (_parquet("com.acme.Reading"), False),
+        (_parquet("io.aiven.parquet.output.schema.connector_records"), True),
+        (_parquet(None), True),
+    ],
+    ids=["Avro", "Avro's envelope", "Parquet", "Parquet's envelope", "Parquet without a name"],
+)
+def test_the_name_of_a_schema_says_whether_rows_are_envelopes(content: bytes, is_enveloped: bool) -> None:
+    """Whatever members the value has; where there is no name these decide."""
+    (found,) = decoded(_AIVEN, "t-0-0.avro", content)
+
+    if is_enveloped:
+        assert values_of([found]) == [b"21.5"]
+        assert found.timestamps_ms is not None
+        assert found.timestamps_ms.tolist() == [_READING["timestamp"]]
+    else:
+        assert values_of([found]) == [b'{"timestamp":1700000000000,"value":21.5}']
+        assert found.timestamps_ms is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        b'{"timestamp":1704067200000,"value":21.5}',
+        b'{"timestamp":20240101,"value":21.5}',
+        b'{"offset":"x","value":1}',
+        b'{"headers":{"a":"b"},"value":1}',
+    ],
+)
+def test_members_of_other_types_are_a_values(row: bytes) -> None:
+    """The sink writes times as texts, headers as lists and offsets as numbers."""
+    found = decoded(_AIVEN, "t-0-0", row)
+
+    assert values_of(found) == [row]
+    assert [bad for batch in found for bad in batch.bad] == []
+
+
+@pytest.mark.parametrize("more", [b"", b',"timestamp":null,"headers":null', b',"offset":4,"headers":[]'])
+def test_an_envelope_stays_one(more: bytes) -> None:
+    """Its members may be null."""
+    assert values_of(decoded(_AIVEN, "t-0-0", b'{"key":"k","value":1%b}' % more)) == [b"1"]
