@@ -122,6 +122,10 @@ class Throttle:
 
 # -- The clients, by what they are for ----------------------------------------------------------------------
 
+_TIMEOUT: Final = "transaction.timeout.ms"
+_SHORTER: Final = frozenset(("delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms"))
+_LINGER: Final = frozenset(("linger.ms", "queue.buffering.max.ms"))
+
 Properties = Mapping[str, str]
 Client = TypeVar("Client", Consumer, Producer, AdminClient)
 OnError = Callable[[KafkaError], None]
@@ -198,21 +202,27 @@ def new_transactional_producer(
     properties: Properties, transactional_id: str, *, on_error: OnError | None = None
 ) -> Producer:
     """A producer with this transactional id, not initialised yet."""
-    ours = {
-        "transactional.id": transactional_id,
-        "enable.idempotence": True,
-        "acks": "all",
-        # An operator may lower it.
-        "transaction.timeout.ms": min(
-            int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS
-        ),
-    }
-    return _made(CLASSES.producer, _merged(properties, ours, on_error))
+    ours = {"transactional.id": transactional_id, "enable.idempotence": True, "acks": "all"}
+    return _made(CLASSES.producer, _merged(properties, ours | _bounded(properties), on_error))
+
+
+def _bounded(given: Properties) -> dict[str, int]:
+    """The timeouts of transactions and what is given of shorter ones, as librdkafka takes them together.
+
+    Slots without transactions (`exactly.once.support=disabled`) may wait for longer than the ledger's writer.
+    """
+    # An operator may lower it.
+    most = min(int(given.get(_TIMEOUT, TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS)
+    # librdkafka's 0 is no limit.
+    found = {name: min(int(given[name]) or most, most) for name in _SHORTER & given.keys()}
+    lingering = {name: most // 2 for name in _LINGER & given.keys() if int(given[name]) >= most}
+    return {_TIMEOUT: most, **found, **lingering}
 
 
 def new_idempotent_producer(properties: Properties) -> Producer:
     """A producer without transactions, which repeats nothing by itself."""
-    return _made(CLASSES.producer, _merged(properties, {"enable.idempotence": True, "acks": "all"}, None))
+    given = {name: value for name, value in properties.items() if name != _TIMEOUT}
+    return _made(CLASSES.producer, _merged(given, {"enable.idempotence": True, "acks": "all"}, None))
 
 
 def new_admin(

@@ -453,6 +453,20 @@ def test_client_options_are_translated(
             id="no message timeout",
         ),
         pytest.param(
+            {
+                "exactly.once.support": "disabled",
+                "producer.override.message.timeout.ms": "5000",
+                "producer.override.linger.ms": "5000",
+            },
+            "producer.override.message.timeout.ms = '5000': must be above producer.override.linger.ms (5000)",
+            id="delivery that ends before records are sent",
+        ),
+        pytest.param(
+            {"exactly.once.support": "disabled", "producer.override.delivery.timeout.ms": "-1"},
+            "producer.override.delivery.timeout.ms = '-1': expected a whole number from 0",
+            id="negative delivery timeout",
+        ),
+        pytest.param(
             {"consumer.override.session.timeout.ms": "1000"},
             "consumer.override.session.timeout.ms = '1000': expected a whole number of milliseconds from "
             "6,000 to 60,000",
