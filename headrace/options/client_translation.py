@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import product
 from typing import Final, TypeVar, get_args
 
-from headrace.model.text_formatting import did_you_mean, similar
+from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names as names
 from headrace.options.choices import CredentialsProvider, ExactlyOnce, IsolationLevel, OffsetReset
 from headrace.options.client_names import Translation
@@ -22,6 +22,7 @@ from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
+from headrace.options.suggestions import property_like
 from headrace.options.tls import INLINE, PEM, ReadBytes, put_key_store, put_trust_store, with_line_breaks
 from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, integer, trimmed
@@ -180,7 +181,7 @@ def _refuse_unknown(role: Role, name: str, entry: Entry, into: Translation) -> N
     elif owners:
         into.refuse(entry, f"is a property of {owners[0]}s, not of {role}s")
     else:
-        close = similar(name, [*names.KNOWN[role], *names.RENAMED[role]])
+        close = property_like(role, name)
         # The value is not told: it may be the secret of a misspelled property.
         into.problems.add(
             entry.spelled,

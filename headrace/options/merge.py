@@ -24,7 +24,7 @@ from headrace.options.value_types import trimmed
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(
-    r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
+    r"(?:(?:producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(?:sasl|ssl)\..+)"
     r"|consumer\.(isolation\.level|auto\.offset\.reset|group\.id)"
 )
 _OPEN: Final = tuple(
@@ -114,7 +114,9 @@ def _entries(
 
 def is_of_worker(option: str) -> bool:
     """Whether connectors take this option of Kafka's clients from a Connect worker's file."""
-    return _WORKER.fullmatch(option) is not None
+    found = _WORKER.fullmatch(option)
+    # A worker's file has more of `ssl.` and `sasl.`: what its own REST interface asks of who connects.
+    return found is not None and found[1] not in client_names.OF_SERVERS
 
 
 def is_known(option: str) -> bool:

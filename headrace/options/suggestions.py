@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from headrace.model.text_formatting import did_you_mean, similar
+from headrace.options.client_names import KNOWN, RENAMED, RENAMED_FOR_ALL
 from headrace.options.declarations.option import MEANT
 from headrace.options.vendor import CLASSES, CONFLUENT_SOURCE, CONNECTOR, NAMED, OTHER_SINKS, OTHER_SOURCES
 
@@ -19,8 +20,16 @@ _SEPARATORS = re.compile(r"[._-]+")
 
 def suggested(option: str, known: Iterable[str]) -> str | None:
     """Return the known name that this one resembles, within the same group; None where none does."""
-    if option in MEANT:
-        return MEANT[option]
+    return MEANT[option] if option in MEANT else _most_alike(option, known)
+
+
+def property_like(role: str, name: str) -> str | None:
+    """Return the property of this kind of Kafka client that a name resembles; None where none does."""
+    # Sorted, for sets: of two that are as much alike it is the same one each time.
+    return _most_alike(name, sorted((*KNOWN[role], *RENAMED[role], *RENAMED_FOR_ALL)))
+
+
+def _most_alike(option: str, known: Iterable[str]) -> str | None:
     wanted = _plain(option)
     best, found = _ALIKE, None
     for name in known:

@@ -379,6 +379,22 @@ def test_client_options_are_translated(
             id="no counterpart",
         ),
         pytest.param(
+            {"ssl.client.auth": "required"},
+            "ssl.client.auth = 'required': is for servers, which check their clients by it; remove it",
+            id="of servers",
+        ),
+        pytest.param(
+            {"producer.override.sasl.oauthbearer.expected.audience": "kafka"},
+            "producer.override.sasl.oauthbearer.expected.audience = 'kafka': is for servers, which check "
+            "their clients by it; remove it",
+            id="of servers that check tokens",
+        ),
+        pytest.param(
+            {"producer.override.client.auth": "x"},
+            "producer.override.client.auth: is not a property of librdkafka; remove it",
+            id="like none",
+        ),
+        pytest.param(
             {"producer.override.key.serializer": "x"},
             "producer.override.key.serializer = 'x': keys and values are bytes here; remove it",
             id="serializer",
