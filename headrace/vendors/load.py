@@ -195,9 +195,10 @@ def _load(
     for problem in limits.problems({**file, **overrides}):
         problems.add(problem.option, problem.message)
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
-    vendor = vendor_of({**file, **overrides}, vendors)
+    of_class = _with_class({**file, **overrides}, references)
+    vendor = vendor_of(of_class, vendors)
     if vendor is None:
-        _check_class({**file, **overrides}, problems)
+        _check_class(of_class, problems)
     written = _written(file, overrides, references, canonical if vendor is None else str.strip)
     file, without_topics = limits.without_topics(file)
     translated = None
@@ -214,7 +215,7 @@ def _load(
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
-    foreign = _foreign(vendor, {**file, **overrides}, vendors)
+    foreign = _foreign(vendor, _with_class({**file, **overrides}, references), vendors)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
@@ -277,6 +278,15 @@ def _load(
         translated=None if translated is None else translated.lines,
         of_worker=of_worker(gathered, is_sink=is_sink),
     )
+
+
+def _with_class(configuration: Mapping[str, str], references: References) -> Mapping[str, str]:
+    """The configuration with its class as it counts; one whose reference leads nowhere is a problem later."""
+    option = "connector.class"
+    with suppress(ReferenceMissing):
+        if option in configuration:
+            return {**configuration, option: references.replaced(option, configuration[option])}
+    return configuration
 
 
 def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
