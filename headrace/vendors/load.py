@@ -44,7 +44,7 @@ from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
-from headrace.options.parsed_options import Values, direction, options_without_meaning
+from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
@@ -215,7 +215,10 @@ def _load(
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
-    foreign = _foreign(vendor, _with_class({**file, **overrides}, references), vendors)
+    configured = _with_class({**file, **overrides}, references)
+    foreign = _foreign(vendor, configured, vendors)
+    if is_of_source(configured):
+        foreign = _of_source(foreign)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
@@ -262,7 +265,7 @@ def _load(
         environment=environment,
         warnings=(
             *(() if translated is None else translated.warnings),
-            *_ignored(gathered, values),
+            *_ignored(gathered),
             *topics_warning(without_topics),
             *warnings(values),
             *trace_warnings(values, environment),
@@ -358,6 +361,15 @@ def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: t
     )
 
 
+def _of_source(foreign: Foreign) -> Foreign:
+    """The same, with what a sink alone has a meaning for."""
+
+    def decides_nothing(option: str, text: str) -> bool:
+        return is_needless_in_source(option) or foreign.is_leftover(option, text)
+
+    return replace(foreign, is_leftover=decides_nothing)
+
+
 def _spell(gathered: Gathered, translated: Translated) -> None:
     """Have problems name the options that the configuration has."""
     for own, theirs in translated.spelled.items():
@@ -378,8 +390,8 @@ def _drop_overruled(gathered: Gathered) -> None:
             del gathered.entries[exact.option]
 
 
-def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:
-    found = {*gathered.without_meaning, *options_without_meaning(values)}
+def _ignored(gathered: Gathered) -> tuple[str, ...]:
+    found = set(gathered.without_meaning)
     if not found:
         return ()
     names = ", ".join(sorted(found))
