@@ -232,8 +232,12 @@ def new_admin(
     return _made(CLASSES.admin, _merged(properties, {}, on_error) | {"logger": logger})
 
 
+class ClientRefused(InvalidConfiguration):
+    """librdkafka does not take the properties of a client: by a file of theirs, or by each other."""
+
+
 def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:
-    """The client; InvalidConfiguration, naming their files, when librdkafka does not take its properties.
+    """The client; ClientRefused, naming their files, when librdkafka does not take its properties.
 
     Unavailable where the process may start no more threads.
     """
@@ -246,7 +250,7 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
                 "threads, raise TasksMax= or the limit of pids."
             ) from error
         if properties.get("sasl.mechanisms") == KERBEROS:
-            raise InvalidConfiguration(
+            raise ClientRefused(
                 f"sasl.mechanism = {KERBEROS!r}: Kerberos needs a librdkafka with libsasl2, which that of "
                 f"confluent-kafka's wheel is not ({error.args[0].str()}). Install librdkafka-dev of your "
                 "distribution and Cyrus SASL's GSSAPI module, and build confluent-kafka against it (`pip "
@@ -259,7 +263,7 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
             if name.endswith(".location") and isinstance(value, str)
         ]
         named = f" It names the files {'; '.join(files)}." if files else ""
-        raise InvalidConfiguration(
+        raise ClientRefused(
             f"librdkafka does not take the configuration of a client: {error.args[0].str()}.{named} Correct "
             "ssl.*, sasl.* or the overrides."
         ) from error
