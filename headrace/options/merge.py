@@ -19,7 +19,12 @@ from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
 from headrace.options.declarations.reading_options import PREFIX
 from headrace.options.given import Entry, Problems, canonical
-from headrace.options.suggestions import suggested
+from headrace.options.suggestions import (
+    are_of_one_group,
+    is_like_after_groups,
+    override_meant,
+    suggested,
+)
 from headrace.options.value_types import trimmed
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
@@ -141,13 +146,16 @@ def _unknown(option: str, foreign: Foreign) -> str:
         ("keystore", "truststore")
     ):
         return JAVA_STORES
-    close = suggested(option, (*SPELLINGS, *foreign.names)) or _within(option)
+    close = suggested(option, (*SPELLINGS, *foreign.names))
     if close is not None and close not in foreign.names:
         # Its name of today, whichever of its names was resembled.
-        close = CANONICAL.get(close, close)
-    if option.startswith(("producer.", "consumer.", "admin.")):
-        role, _, rest = option.partition(".")
-        close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close
+        known = CANONICAL.get(close, close)
+        close = known if are_of_one_group(close, known) or is_like_after_groups(option, close) else None
+    role, _, rest = option.partition(".")
+    if close is None and role in client_names.KNOWN:
+        named = override_meant(role, rest)
+        close = None if named is None else f"{role}.override.{named}"
+    close = close or _within(option)
     whose = f"{foreign.owner} or of Headrace" if foreign.owner else "Headrace"
     return f"is not an option of {whose}; {did_you_mean(close, otherwise='remove it')}"
 
