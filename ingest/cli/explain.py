@@ -17,7 +17,7 @@ from headrace.options.choices import RestorePartition
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, left_out_because, name_in
-from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
 from ingest.cli.configuration import read_settings
 
 Keys = Annotated[
@@ -50,12 +50,16 @@ def explain(
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
+    *,
+    log_level: AskedLevel = None,
+    log_format: AskedFormat = None,
 ) -> None:
     """Say what becomes of each key: match, topic, partition, start offset, or why not. Contacts nothing.
 
     For a sink: the key of the object that a record would be in. The record is given as JSON, as the headrace
     layout writes it, or is read from Kafka with --topic, --partition and --offset.
     """
+    log_as(log_level, log_format, by_default=topic is not None)
     if str(config) == "-" and "-" in (keys or ()):
         raise InvalidConfiguration(
             "Standard input is the configuration: name its file, or give keys as words."
