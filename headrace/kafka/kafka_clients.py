@@ -122,6 +122,10 @@ class Throttle:
 
 # -- The clients, by what they are for ----------------------------------------------------------------------
 
+_TIMEOUT: Final = "transaction.timeout.ms"
+_SHORTER: Final = frozenset(("delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms"))
+_LINGER: Final = frozenset(("linger.ms", "queue.buffering.max.ms"))
+
 Properties = Mapping[str, str]
 Client = TypeVar("Client", Consumer, Producer, AdminClient)
 OnError = Callable[[KafkaError], None]
@@ -198,21 +202,27 @@ def new_transactional_producer(
     properties: Properties, transactional_id: str, *, on_error: OnError | None = None
 ) -> Producer:
     """A producer with this transactional id, not initialised yet."""
-    ours = {
-        "transactional.id": transactional_id,
-        "enable.idempotence": True,
-        "acks": "all",
-        # An operator may lower it.
-        "transaction.timeout.ms": min(
-            int(properties.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS
-        ),
-    }
-    return _made(CLASSES.producer, _merged(properties, ours, on_error))
+    ours = {"transactional.id": transactional_id, "enable.idempotence": True, "acks": "all"}
+    return _made(CLASSES.producer, _merged(properties, ours | _bounded(properties), on_error))
+
+
+def _bounded(given: Properties) -> dict[str, int]:
+    """The timeouts of transactions and what is given of shorter ones, as librdkafka takes them together.
+
+    Slots without transactions (`exactly.once.support=disabled`) may wait for longer than the ledger's writer.
+    """
+    # An operator may lower it.
+    most = min(int(given.get(_TIMEOUT, TRANSACTION_TIMEOUT_MS)), TRANSACTION_TIMEOUT_MS)
+    # librdkafka's 0 is no limit.
+    found = {name: min(int(given[name]) or most, most) for name in _SHORTER & given.keys()}
+    lingering = {name: most // 2 for name in _LINGER & given.keys() if int(given[name]) >= most}
+    return {_TIMEOUT: most, **found, **lingering}
 
 
 def new_idempotent_producer(properties: Properties) -> Producer:
     """A producer without transactions, which repeats nothing by itself."""
-    return _made(CLASSES.producer, _merged(properties, {"enable.idempotence": True, "acks": "all"}, None))
+    given = {name: value for name, value in properties.items() if name != _TIMEOUT}
+    return _made(CLASSES.producer, _merged(given, {"enable.idempotence": True, "acks": "all"}, None))
 
 
 def new_admin(
@@ -222,8 +232,12 @@ def new_admin(
     return _made(CLASSES.admin, _merged(properties, {}, on_error) | {"logger": logger})
 
 
+class ClientRefused(InvalidConfiguration):
+    """librdkafka does not take the properties of a client: by a file of theirs, or by each other."""
+
+
 def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) -> Client:
-    """The client; InvalidConfiguration, naming their files, when librdkafka does not take its properties.
+    """The client; ClientRefused, naming their files, when librdkafka does not take its properties.
 
     Unavailable where the process may start no more threads.
     """
@@ -236,7 +250,7 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
                 "threads, raise TasksMax= or the limit of pids."
             ) from error
         if properties.get("sasl.mechanisms") == KERBEROS:
-            raise InvalidConfiguration(
+            raise ClientRefused(
                 f"sasl.mechanism = {KERBEROS!r}: Kerberos needs a librdkafka with libsasl2, which that of "
                 f"confluent-kafka's wheel is not ({error.args[0].str()}). Install librdkafka-dev of your "
                 "distribution and Cyrus SASL's GSSAPI module, and build confluent-kafka against it (`pip "
@@ -249,7 +263,7 @@ def _made(kind: Callable[[dict[str, Any]], Client], properties: dict[str, Any]) 
             if name.endswith(".location") and isinstance(value, str)
         ]
         named = f" It names the files {'; '.join(files)}." if files else ""
-        raise InvalidConfiguration(
+        raise ClientRefused(
             f"librdkafka does not take the configuration of a client: {error.args[0].str()}.{named} Correct "
             "ssl.*, sasl.* or the overrides."
         ) from error

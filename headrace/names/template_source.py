@@ -78,7 +78,8 @@ Token = Text | Placeholder
 def read_template(source: str, *, any_is_known: bool) -> tuple[Token, ...]:
     """Tokens of a template in order, together covering it; TemplateError for the first mistake."""
     if not source:
-        raise TemplateError("The template is empty; '.*' takes every key", source=source, start=0, end=1)
+        every = "'{{any}}' takes every key without a folder" if any_is_known else "'.*' takes every key"
+        raise TemplateError(f"The template is empty; {every}", source=source, start=0, end=1)
     tokens: list[Token] = []
     named: set[Name] = set()
     position = 0

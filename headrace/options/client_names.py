@@ -164,6 +164,18 @@ NEEDLESS: Final = frozenset(
     )
 )
 """Properties that decide nothing about what is read or written."""
+OF_SERVERS: Final = _names(
+    """
+    ssl.client.auth ssl.principal.mapping.rules ssl.allow.dn.changes ssl.allow.san.changes
+    sasl.enabled.mechanisms sasl.mechanism.inter.broker.protocol sasl.mechanism.controller.protocol
+    sasl.kerberos.principal.to.local.rules sasl.server.callback.handler.class
+    sasl.server.max.receive.size sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.url
+    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
+    sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+    """
+)
+"""By which a broker, or the REST interface of a Connect worker, checks who connects to it."""
 WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "key.serializer": _BYTES,
     "value.serializer": _BYTES,
@@ -171,7 +183,7 @@ WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "value.deserializer": _BYTES,
     "interceptor.classes": "interceptors are classes of Java and do not run here; remove it",
     "sasl.login.class": _CALLBACK,
-    "sasl.server.callback.handler.class": _CALLBACK,
+    **dict.fromkeys(OF_SERVERS, "is for servers, which check their clients by it; remove it"),
     "ssl.engine.factory.class": _CALLBACK,
     "security.providers": _OPENSSL,
     "ssl.protocol": _OPENSSL,

@@ -8,9 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
+from itertools import product
 from typing import Final, TypeVar, get_args
 
-from headrace.model.text_formatting import did_you_mean, similar
+from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names as names
 from headrace.options.choices import CredentialsProvider, ExactlyOnce, IsolationLevel, OffsetReset
 from headrace.options.client_names import Translation
@@ -21,6 +22,7 @@ from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
+from headrace.options.suggestions import property_like
 from headrace.options.tls import INLINE, PEM, ReadBytes, put_key_store, put_trust_store, with_line_breaks
 from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, integer, trimmed
@@ -75,6 +77,8 @@ def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) 
 _TIMEOUT: Final = "transaction.timeout.ms"
 _HEARTBEAT: Final = "heartbeat.interval.ms"
 _QUEUE: Final = "queue.buffering.max.kbytes"
+_DELIVERY: Final = ("delivery.timeout.ms", "message.timeout.ms")
+_LINGER: Final = ("linger.ms", "queue.buffering.max.ms")
 _COMPRESSION: Final = ("compression.type", "compression.codec")
 _NUMBER: Final = re.compile(
     r"(?!sasl\.).*[._](ms|bytes|kbytes|messages|level|ttl|fails|threshold)|batch\.size|linger\.ms"
@@ -102,6 +106,7 @@ BOUNDED: Final[dict[str, Form[int]]] = {
     "max.in.flight": integer(1, 5),
     "retries": integer(1),
     "message.send.max.retries": integer(1),
+    **dict.fromkeys(_DELIVERY, integer(0)),
     "message.max.bytes": integer(1_000, 1_000_000_000, unit="bytes"),
     "max.request.size": integer(1_000, 1_000_000_000, unit="bytes"),
 }
@@ -176,7 +181,7 @@ def _refuse_unknown(role: Role, name: str, entry: Entry, into: Translation) -> N
     elif owners:
         into.refuse(entry, f"is a property of {owners[0]}s, not of {role}s")
     else:
-        close = similar(name, [*names.KNOWN[role], *names.RENAMED[role]])
+        close = property_like(role, name)
         # The value is not told: it may be the secret of a misspelled property.
         into.problems.add(
             entry.spelled,
@@ -338,9 +343,12 @@ def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values:
 def _bound_transactions(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
     """Set the timeout that brokers have for a transaction; what would outlast it is a problem."""
     asked = int(found.get(_TIMEOUT, names.TRANSACTION_TIMEOUT_MS))
-    has_transactions = _has_transactions(values)
-    timeout = min(asked, names.TRANSACTION_TIMEOUT_MS) if has_transactions else asked
+    timeout = min(asked, names.TRANSACTION_TIMEOUT_MS)
     found[_TIMEOUT] = str(timeout)
+    _hold_lingering(found, given, values.problems)
+    if not _has_transactions(values):
+        # Records have none; those of the ledger are bounded where their producers are made.
+        return
     limit = f"producer.override.{_TIMEOUT} ({timeout}{' at most' if timeout < asked else ''})"
     if values.are_good(record_options.BOUNDARY_INTERVAL):
         interval = values[record_options.BOUNDARY_INTERVAL]
@@ -350,14 +358,20 @@ def _bound_transactions(found: dict[str, str], given: Mapping[str, Entry], value
                 f"must be {_COMMIT_TIME_MS:,} ms at least below {limit}, or the broker aborts transactions "
                 "that are about to commit",
             )
-    for name in ("delivery.timeout.ms", "message.timeout.ms"):
-        if name not in found:
-            continue
+    for name in filter(found.__contains__, _DELIVERY):
         # librdkafka's 0 is no limit.
-        is_endless = has_transactions and int(found[name]) <= 0
+        is_endless = int(found[name]) <= 0
         if is_endless or int(found[name]) > timeout:
             tail = ", and is no limit at all" if is_endless else ""
             values.problems.add(given[name].spelled, f"must not exceed {limit}{tail}", given[name].shown)
+
+
+def _hold_lingering(found: dict[str, str], given: Mapping[str, Entry], problems: Problems) -> None:
+    """Note a delivery that would time out before records are sent, with which no producer is made."""
+    for name, linger in product(_DELIVERY, _LINGER):
+        if {name, linger} <= found.keys() and 0 < int(found[name]) <= int(found[linger]):
+            message = f"must be above {given[linger].spelled} ({given[linger].shown})"
+            problems.add(given[name].spelled, message, given[name].shown)
 
 
 def _has_transactions(values: Values) -> bool:

@@ -90,20 +90,16 @@ def kafka_settings(values: Values, clients: Mapping[settings.Role, dict[str, str
     creation = None
     if partitions is not None and replication is not None:
         creation = settings.TopicCreation(partitions=partitions, replication_factor=replication)
-    producer = dict(clients["producer"])
-    exactly_once = values[connection_options.EXACTLY_ONCE] is ExactlyOnce.REQUIRED
-    if not exactly_once:
-        del producer["transaction.timeout.ms"]
     return settings.KafkaSettings(
         bootstrap_servers=values[connection_options.BOOTSTRAP_SERVERS],
-        producer=properties(producer),
+        producer=properties(clients["producer"]),
         consumer=properties(clients["consumer"]),
         admin=properties(clients["admin"]),
-        exactly_once=exactly_once,
+        exactly_once=values[connection_options.EXACTLY_ONCE] is ExactlyOnce.REQUIRED,
         ledger_topic=values[connection_options.OFFSETS_TOPIC] or f"{values[connection_options.NAME]}-offsets",
         transaction_interval_ms=values[record_options.BOUNDARY_INTERVAL],
         transaction_records=values[record_options.BOUNDARY_RECORDS],
-        message_max_bytes=int(producer["message.max.bytes"]),
+        message_max_bytes=int(clients["producer"]["message.max.bytes"]),
         topic_creation=creation,
     )
 

@@ -20,12 +20,17 @@ from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOU
 from headrace.options.declarations.reading_options import PREFIX
 from headrace.options.given import Entry, Problems, as_written, canonical
 from headrace.options.secret import HIDDEN, NO_VALUE, Secret
-from headrace.options.suggestions import suggested
+from headrace.options.suggestions import (
+    are_of_one_group,
+    is_like_after_groups,
+    override_meant,
+    suggested,
+)
 from headrace.options.value_types import trimmed
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
 _WORKER: Final = re.compile(
-    r"((producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(sasl|ssl)\..+)"
+    r"(?:(?:producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(?:sasl|ssl)\..+)"
     r"|consumer\.(isolation\.level|auto\.offset\.reset|group\.id)"
 )
 _OPEN: Final = tuple(
@@ -115,7 +120,9 @@ def _entries(
 
 def is_of_worker(option: str) -> bool:
     """Whether connectors take this option of Kafka's clients from a Connect worker's file."""
-    return _WORKER.fullmatch(option) is not None
+    found = _WORKER.fullmatch(option)
+    # A worker's file has more of `ssl.` and `sasl.`: what its own REST interface asks of who connects.
+    return found is not None and found[1] not in client_names.OF_SERVERS
 
 
 def is_known(option: str) -> bool:
@@ -140,13 +147,16 @@ def _unknown(option: str, foreign: Foreign) -> str:
         ("keystore", "truststore")
     ):
         return JAVA_STORES
-    close = suggested(option, (*SPELLINGS, *foreign.names)) or _within(option)
+    close = suggested(option, (*SPELLINGS, *foreign.names))
     if close is not None and close not in foreign.names:
         # Its name of today, whichever of its names was resembled.
-        close = CANONICAL.get(close, close)
-    if option.startswith(("producer.", "consumer.", "admin.")):
-        role, _, rest = option.partition(".")
-        close = f"{role}.override.{rest.removeprefix('override.')}" if rest else close
+        known = CANONICAL.get(close, close)
+        close = known if are_of_one_group(close, known) or is_like_after_groups(option, close) else None
+    role, _, rest = option.partition(".")
+    if close is None and role in client_names.KNOWN:
+        named = override_meant(role, rest)
+        close = None if named is None else f"{role}.override.{named}"
+    close = close or _within(option)
     whose = f"{foreign.owner} or of Headrace" if foreign.owner else "Headrace"
     return f"is not an option of {whose}; {did_you_mean(close, otherwise='remove it')}"
 

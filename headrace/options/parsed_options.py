@@ -20,7 +20,7 @@ from headrace.options.declarations import (
 from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.value_types import FormError
-from headrace.options.vendor import Direction
+from headrace.options.vendor import OTHER_SOURCES, SINK_CLASSES, SOURCE_CLASSES, Direction
 
 T = TypeVar("T")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -139,15 +139,19 @@ def _other_name(entry: Entry) -> str:
 
 
 _SINK_GROUPS: Final = frozenset({Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLOADS})
-# The Aiven connector's sources carry these without a meaning.
-WITHOUT_MEANING_FOR_SOURCES: Final = (
+# The Aiven connector's sources carry these without a meaning, whatever they say.
+_WITHOUT_MEANING_FOR_SOURCES: Final = (
     sink_options.HEADER_CONVERTER_CLASS,
     sink_options.HEADER_SCHEMAS,
     sink_options.NAME_TIME_SOURCE,
     sink_options.TIMEZONE_NAME,
 )
+_NEEDLESS_NAMES: Final = frozenset(option.name for option in _WITHOUT_MEANING_FOR_SOURCES)
+_NEEDLESS_OF: Final = f"{sink_options.HEADER_CONVERTER_CLASS.name}."
 _OF_SINKS: Final = tuple(
-    option for option in OPTIONS if option.group in _SINK_GROUPS and option not in WITHOUT_MEANING_FOR_SOURCES
+    option
+    for option in OPTIONS
+    if option.group in _SINK_GROUPS and option not in _WITHOUT_MEANING_FOR_SOURCES
 )
 _REMOVE: Final = "has no meaning for a sink; remove it"
 _TOPICS: Final = "is a source's; use topics or topics.regex for the topics that a sink archives"
@@ -226,6 +230,21 @@ def direction(values: Values) -> Direction:
     return Direction.SINK if has_topics else Direction.SOURCE
 
 
+def is_of_source(given: Mapping[str, str]) -> bool:
+    """Whether options as they are written are those of a source, as `direction` decides it of parsed ones."""
+    option = connection_options.CONNECTOR_CLASS
+    named = given.get(option.name, "").strip()
+    if named in {*SINK_CLASSES, *SOURCE_CLASSES, *OTHER_SOURCES}:
+        return named not in SINK_CLASSES
+    topics = {sink_options.TOPIC_NAMES.name, sink_options.TOPICS_REGEX.name}
+    return not topics & set(map(canonical, given))
+
+
+def is_needless_in_source(option: str) -> bool:
+    """Whether an option decides nothing in a source, though it does in a sink."""
+    return option in _NEEDLESS_NAMES or option.startswith(_NEEDLESS_OF)
+
+
 def check_direction(values: Values) -> None:
     """Note the options of the other direction."""
     if direction(values) is Direction.SINK:
@@ -241,10 +260,3 @@ def check_direction(values: Values) -> None:
                 else "is an option of a sink (connector.class=HeadraceSink); remove it"
             )
             values.refuse(option, remedy)
-
-
-def options_without_meaning(values: Values) -> list[str]:
-    """Return the names of the given options that are accepted though they decide nothing."""
-    if direction(values) is Direction.SINK:
-        return []
-    return [option.name for option in WITHOUT_MEANING_FOR_SOURCES if values.is_given(option)]

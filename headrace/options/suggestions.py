@@ -3,9 +3,18 @@
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from itertools import takewhile
 from typing import Final
 
 from headrace.model.text_formatting import did_you_mean, similar
+from headrace.options.client_names import (
+    BUFFER_SIZES,
+    KNOWN,
+    RENAMED,
+    RENAMED_FOR_ALL,
+    TOP_LEVEL,
+    WITHOUT_COUNTERPART,
+)
 from headrace.options.declarations.option import MEANT
 from headrace.options.vendor import CLASSES, CONFLUENT_SOURCE, CONNECTOR, NAMED, OTHER_SINKS, OTHER_SOURCES
 
@@ -13,14 +22,55 @@ from headrace.options.vendor import CLASSES, CONFLUENT_SOURCE, CONNECTOR, NAMED,
 # one have its meaning in fact (`aws.custom.endpoint`, `output.data.format`).
 _ALIKE = 0.8
 _ALIKE_GROUP = 0.5
+# Two letters in the wrong order in a word of three are a mistake; `encoding` is no `endpoint` (0.63).
+_ALIKE_REST = 0.65
 _ALIKE_CLASS = 0.7
+_OF_SOME: Final = {"producer": ("buffer.memory",), "consumer": ("auto.offset.reset", "isolation.level")}
 _SEPARATORS = re.compile(r"[._-]+")
 
 
 def suggested(option: str, known: Iterable[str]) -> str | None:
     """Return the known name that this one resembles, within the same group; None where none does."""
-    if option in MEANT:
-        return MEANT[option]
+    return MEANT[option] if option in MEANT else _most_alike(option, known)
+
+
+def are_of_one_group(name: str, other: str) -> bool:
+    """Return whether two names begin with the same word."""
+    return _plain(name).partition(".")[0] == _plain(other).partition(".")[0]
+
+
+def is_like_after_groups(name: str, other: str) -> bool:
+    """Return whether two names are alike without the words that both begin with, which say nothing."""
+    words = [_plain(each).split(".") for each in (name, other)]
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*words, strict=False)))
+    mine, its = (".".join(each[same:]) for each in words)
+    return SequenceMatcher(None, mine, its).ratio() >= _ALIKE_REST
+
+
+def property_like(role: str, name: str) -> str | None:
+    """Return the property of this kind of Kafka client that a name resembles; None where none does."""
+    # Sorted, for sets: of two that are as much alike it is the same one each time.
+    return _most_alike(name, sorted(_properties(role)))
+
+
+def override_meant(role: str, rest: str) -> str | None:
+    """Return the property that is meant by what follows the kind of client; None where none is known.
+
+    A first word that resembles `override` was meant as that.
+    """
+    words = _SEPARATORS.split(rest, maxsplit=1)
+    if len(words) > 1 and SequenceMatcher(None, words[0].lower(), "override").ratio() >= _ALIKE:
+        rest = words[1]
+    return rest if rest in _properties(role) else property_like(role, rest)
+
+
+def _properties(role: str) -> frozenset[str]:
+    """All that may be given of this kind of client: of consumers also how a sink reads."""
+    names = {*KNOWN[role], *RENAMED[role], *RENAMED_FOR_ALL, *BUFFER_SIZES, *_OF_SOME.get(role, ())}
+    return frozenset(names) | (TOP_LEVEL - WITHOUT_COUNTERPART.keys())
+
+
+def _most_alike(option: str, known: Iterable[str]) -> str | None:
     wanted = _plain(option)
     best, found = _ALIKE, None
     for name in known:

@@ -44,7 +44,7 @@ from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, refuse_masks, unlikely
-from headrace.options.parsed_options import Values, direction, options_without_meaning
+from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
@@ -198,9 +198,10 @@ def _load(
     for problem in limits.problems({**file, **overrides}):
         problems.add(problem.option, problem.message)
     worker = None if worker_config is None else connector_defaults(worker_config, problems)
-    vendor = vendor_of({**file, **overrides}, vendors)
+    of_class = _with_class({**file, **overrides}, references)
+    vendor = vendor_of(of_class, vendors)
     if vendor is None:
-        _check_class({**file, **overrides}, problems)
+        _check_class(of_class, problems)
     written = _written(file, overrides, references, canonical if vendor is None else str.strip)
     file, without_topics = limits.without_topics(file)
     translated = None
@@ -217,7 +218,10 @@ def _load(
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
-    foreign = _foreign(vendor, {**file, **overrides}, vendors)
+    configured = _with_class({**file, **overrides}, references)
+    foreign = _foreign(vendor, configured, vendors)
+    if is_of_source(configured):
+        foreign = _of_source(foreign)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
@@ -265,7 +269,7 @@ def _load(
         environment=environment,
         warnings=(
             *(() if translated is None else translated.warnings),
-            *_ignored(gathered, values),
+            *_ignored(gathered),
             *topics_warning(without_topics),
             *warnings(values),
             *trace_warnings(values, environment),
@@ -281,6 +285,15 @@ def _load(
         translated=None if translated is None else translated.lines,
         of_worker=of_worker(gathered, is_sink=is_sink),
     )
+
+
+def _with_class(configuration: Mapping[str, str], references: References) -> Mapping[str, str]:
+    """The configuration with its class as it counts; one whose reference leads nowhere is a problem later."""
+    option = "connector.class"
+    with suppress(ReferenceMissing):
+        if option in configuration:
+            return {**configuration, option: references.replaced(option, configuration[option])}
+    return configuration
 
 
 def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
@@ -352,6 +365,15 @@ def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: t
     )
 
 
+def _of_source(foreign: Foreign) -> Foreign:
+    """The same, with what a sink alone has a meaning for."""
+
+    def decides_nothing(option: str, text: str) -> bool:
+        return is_needless_in_source(option) or foreign.is_leftover(option, text)
+
+    return replace(foreign, is_leftover=decides_nothing)
+
+
 def _spell(gathered: Gathered, translated: Translated) -> None:
     """Have problems name the options that the configuration has."""
     for own, theirs in translated.spelled.items():
@@ -377,8 +399,8 @@ def _drop_overruled(gathered: Gathered) -> None:
             del gathered.entries[exact.option]
 
 
-def _ignored(gathered: Gathered, values: Values) -> tuple[str, ...]:
-    found = {*gathered.without_meaning, *options_without_meaning(values)}
+def _ignored(gathered: Gathered) -> tuple[str, ...]:
+    found = set(gathered.without_meaning)
     if not found:
         return ()
     names = ", ".join(sorted(found))

@@ -15,7 +15,7 @@ from headrace.options import Settings
 from ingest.checks.athena import Table, crawler_input, ddl, file_form, partitions_of, table_input
 from ingest.checks.probes.sample_object import no_records, read_newest, registered_records, sample_object
 from ingest.checks.probes.sink_topics import survey_topics
-from ingest.cli.cli_options import Config, Sets, WorkerConfig
+from ingest.cli.cli_options import AskedFormat, AskedLevel, Config, Sets, WorkerConfig, log_as
 from ingest.cli.configuration import read_settings
 from ingest.cli.sink_explain import sample_record
 
@@ -58,12 +58,16 @@ def athena(  # noqa: PLR0917  # typer's parameters
     role: Role = None,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
+    *,
+    log_level: AskedLevel = None,
+    log_format: AskedFormat = None,
 ) -> None:
     """Print the DDL of Athena's external table over what a sink writes, one for each topic.
 
     Columns are those of the objects that the newest records of a topic make, or, where it has none, of its
     newest schema in the registry. Partitions are worked out from the name template.
     """
+    log_as(log_level, log_format, by_default=True)
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     if settings.sink is None:
         raise InvalidConfiguration(f"{settings.name!r} is a source: a sink writes what Athena could read.")

@@ -7,6 +7,7 @@ from typing import Final
 
 import typer
 
+from headrace.kafka.kafka_clients import ClientRefused
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
@@ -21,6 +22,7 @@ from ingest.checks.findings.bucket_findings import (
     move_target,
 )
 from ingest.checks.findings.finding import (
+    BROKERS_FIX,
     Cause,
     Finding,
     Refused,
@@ -112,7 +114,11 @@ def findings_of(config: Path, sets: tuple[str, ...], worker_config: Path | None)
     for warning in settings.warnings:
         yield warn("configuration", warning, "It works as it is; docs/options.md describes what it names.")
     yield from machine_findings(probe_machine(settings, environment()))
-    yield from _findings(settings)
+    try:
+        yield from _findings(settings)
+    except ClientRefused as error:
+        # What comes before is known all the same, and nothing comes after it without a client.
+        yield misconfigured("brokers", str(error), BROKERS_FIX)
 
 
 def lines_of(finding: Finding) -> Iterator[str]:

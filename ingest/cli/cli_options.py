@@ -75,6 +75,13 @@ WorkerConfig = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text for people.")]
 Level = Annotated[LogLevel, typer.Option("--log-level", help="What is logged to stderr, from this level up.")]
 Format = Annotated[LogFormat, typer.Option("--log-format", help="One JSON line an event, or columns.")]
+# Of commands that log hardly anything, and import what logs when they are asked to.
+AskedLevel = Annotated[
+    LogLevel | None, typer.Option("--log-level", help="What is logged to stderr, from this level up.")
+]
+AskedFormat = Annotated[
+    LogFormat | None, typer.Option("--log-format", help="One JSON line an event, or columns.")
+]
 StartupTimeout = Annotated[
     float,
     typer.Option(
@@ -85,6 +92,18 @@ StartupTimeout = Annotated[
         help="How long broker, bucket and ledger may take to answer.",
     ),
 ]
+
+
+def log_as(level: LogLevel | None, style: LogFormat | None, *, by_default: bool = False) -> None:
+    """Log as it was asked for, warnings by default; nothing is done, or loaded, where neither is given.
+
+    `by_default`: the command contacts something, and what warns of that must not be between its lines.
+    """
+    if level is None and style is None and not by_default:
+        return
+    from headrace.process import logs
+
+    logs.configure(level=(level or LogLevel.WARNING).value, style=(style or LogFormat.CONSOLE).value)
 
 
 @dataclass(frozen=True, slots=True)

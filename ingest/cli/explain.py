@@ -11,13 +11,13 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.objects import moved_below
 from headrace.model.text_formatting import printable
 from headrace.names import Explanation
-from headrace.names.archive_names import any_of, is_bookkeeping
+from headrace.names.archive_names import any_of, is_bookkeeping, is_topic_name
 from headrace.options import Settings
 from headrace.options.choices import RestorePartition
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, left_out_because, name_in
-from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
 from ingest.cli.configuration import read_settings
 
 Keys = Annotated[
@@ -50,12 +50,16 @@ def explain(
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
+    *,
+    log_level: AskedLevel = None,
+    log_format: AskedFormat = None,
 ) -> None:
     """Say what becomes of each key: match, topic, partition, start offset, or why not. Contacts nothing.
 
     For a sink: the key of the object that a record would be in. The record is given as JSON, as the headrace
     layout writes it, or is read from Kafka with --topic, --partition and --offset.
     """
+    log_as(log_level, log_format, by_default=topic is not None)
     if str(config) == "-" and "-" in (keys or ()):
         raise InvalidConfiguration(
             "Standard input is the configuration: name its file, or give keys as words."
@@ -118,9 +122,26 @@ def explained(read: Callable[[str], Explanation], settings: Settings, key: str) 
     explanation = read(key)
     if not explanation.matched:
         return explanation
-    return _routed(
-        settings.transforms, replace(explanation, topic=settings.routing.topic or explanation.topic)
-    )
+    topic = settings.routing.topic or explanation.topic
+    if topic is None:
+        return Explanation(key=key, matched=False, reason="the key names no topic; set topic")
+    return _doubted(_routed(settings.transforms, replace(explanation, topic=topic)), settings)
+
+
+def _doubted(explanation: Explanation, settings: Settings) -> Explanation:
+    """The explanation, with why no record comes to its topic where that is so of any cluster."""
+    topic = explanation.topic
+    if topic is None:
+        return explanation
+    if not is_topic_name(topic):
+        return _with_reason(explanation, f"Kafka takes no topic of the name {topic!r}, so none is written")
+    if topic == settings.kafka.ledger_topic:
+        return _with_reason(explanation, f"{topic} is the ledger, into which no record is written")
+    return explanation
+
+
+def _with_reason(explanation: Explanation, why: str) -> Explanation:
+    return replace(explanation, reason="; ".join(each for each in (explanation.reason, why) if each))
 
 
 def _routed(transforms: TransformChain, explanation: Explanation) -> Explanation:
@@ -134,8 +155,7 @@ def _routed(transforms: TransformChain, explanation: Explanation) -> Explanation
     why = f"transforms name the topic from {topic}, and it is known only with a record"
     if found:
         why = f"transforms send each record to one of {', '.join(found)}"
-    reasons = [each for each in (explanation.reason, why) if each]
-    return replace(explanation, topic=None, reason="; ".join(reasons))
+    return _with_reason(replace(explanation, topic=None), why)
 
 
 def _left_out(settings: Settings, key: str) -> str | None:

@@ -15,7 +15,7 @@ from headrace.options.sink_settings import SinkSettings
 from headrace.options.vendor import AIVEN_SOURCES, Direction
 from headrace.options.vendor_translation import TranslatedLine
 from headrace.options.worker_limits import BROKERS
-from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
 from ingest.cli.configuration import read_settings
 
 Strict = Annotated[bool, typer.Option("--strict", help="A warning is a problem: exit code 1.")]
@@ -28,12 +28,15 @@ def lint(
     worker_config: WorkerConfig = None,
     *,
     strict: Strict = False,
+    log_level: AskedLevel = None,
+    log_format: AskedFormat = None,
 ) -> None:
     """Read a configuration and name all problems and warnings at once. Contacts nothing.
 
     References to the environment and to files are replaced as `run` would. What only bucket and broker can
     tell is `headrace check`'s.
     """
+    log_as(log_level, log_format)
     found = lint_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
     Report(found, lines_of(found)).show(as_json=as_json)
     if strict and found["warnings"]:
@@ -64,6 +67,9 @@ def translate(
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
+    *,
+    log_level: AskedLevel = None,
+    log_format: AskedFormat = None,
 ) -> None:
     """Print a configuration of another vendor's connector in Headrace's own options, and what became of each.
 
@@ -71,6 +77,7 @@ def translate(
     name continues where the connector stopped in Connect. Where Headrace has run the configuration that is
     translated, go by docs/sink.md ("Another configuration") first. Contacts nothing.
     """
+    log_as(log_level, log_format)
     found = translated_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
     Report(found, _lines(found)).show(as_json=as_json)
 

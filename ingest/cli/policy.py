@@ -10,7 +10,7 @@ import typer
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.aws_forms import TO_FILL_IN
 from ingest.checks.findings.iam_policy import cluster_of, policies, worker_policies
-from ingest.cli.cli_options import AsJson, Config, Report, Sets, WorkerConfig
+from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
 from ingest.cli.configuration import read_settings
 
 _TO_FILL_IN = (
@@ -74,12 +74,16 @@ def policy(
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
+    *,
+    log_level: AskedLevel = None,
+    log_format: AskedFormat = None,
 ) -> None:
     """Print the least IAM policy of this configuration, and a sink's lifecycle rule. Contacts nothing.
 
     With AWS IAM on MSK it has Kafka's actions, too, which are all that a worker needs next to its connectors.
     Kafka's ACLs are in docs/security.md.
     """
+    log_as(log_level, log_format)
     if worker or purpose is Purpose.WORKER:
         if sets or worker_config is not None or purpose not in {None, Purpose.WORKER}:
             raise InvalidConfiguration(

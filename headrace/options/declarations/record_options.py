@@ -225,7 +225,8 @@ BOUNDARY_INTERVAL = option(
     "1000",
     Group.DELIVERY,
     "A transaction closes after this long, or when its work is done. Shorter shows records earlier, longer "
-    "costs less. At least 5 s below `producer.override.transaction.timeout.ms` (15000 at most).",
+    "costs less. At least 5 s below `producer.override.transaction.timeout.ms` (15000 at most), unless "
+    "`exactly.once.support=disabled`.",
 )
 BOUNDARY_RECORDS = option(
     "transaction.boundary.records",

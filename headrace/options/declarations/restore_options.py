@@ -20,7 +20,8 @@ INDEXES = option(
     BEGINNINGS,
     ".indexes/,.temp-upload/",
     Group.RESTORE,
-    "Beginnings of keys that are never data: where a sink keeps its own state.",
+    "Beginnings of keys that are never data: where a sink keeps its own state. Keys with a folder "
+    "`.indexes/` or `.temp-upload/` anywhere in them are left out in any case, by every source.",
     importance="LOW",
 )
 TOPIC_MAP_OPTION = option(

@@ -144,15 +144,26 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OptionFile:
+    """A file or folder of an option, and why it cannot be used."""
+
+    path: str
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineFacts:
     """What was found; `java` is None where Spark runs elsewhere (spark.remote).
 
-    `cluster` is None where there is no address to try: here, on Kubernetes, or with YARN.
+    `cluster` is None where there is no address to try: here, on Kubernetes, or with YARN. `users` is the file
+    of who may use the REST interface; None where there is none, or no interface.
     """
 
     java: Java | None
     cluster: Cluster | None
     addresses: Sequence[Address]
+    users: OptionFile | None = None
+    state: OptionFile | None = None
 
 
 def java_there(java: Java) -> Finding:
@@ -197,8 +208,34 @@ def cluster_there(found: Cluster) -> Finding:
     )
 
 
+def users_there(found: OptionFile) -> Finding:
+    """Whether the REST interface knows its users; without them `run` does not start."""
+    name = "rest.auth.file"
+    if found.problem is None:
+        return ok(name, f"{found.path} has users")
+    return misconfigured(
+        name,
+        found.problem,
+        "Correct the file, or its rights (chmod 640); without rest.listen none is read.",
+    )
+
+
+def state_kept(found: OptionFile) -> Finding | None:
+    """Whether what is known of the ledger outlives the process; None where it does."""
+    if found.problem is None:
+        return None
+    return warn(
+        "state.dir",
+        f"state.dir: {found.path} cannot be written ({found.problem}), so each start reads the whole ledger.",
+        "Set state.dir to a folder that may be written and that stays.",
+    )
+
+
 def machine_findings(facts: MachineFacts) -> list[Finding]:
     """The findings about the machine."""
     java = [] if facts.java is None else [java_there(facts.java)]
     cluster = [] if facts.cluster is None else [cluster_there(facts.cluster)]
-    return [*java, *cluster, *map(address_free, facts.addresses)]
+    users = [] if facts.users is None else [users_there(facts.users)]
+    state = None if facts.state is None else state_kept(facts.state)
+    found = [*java, *cluster, *map(address_free, facts.addresses), *users]
+    return found if state is None else [*found, state]

@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,10 +22,10 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from headrace.options import Settings
-from headrace.options.settings import SparkSettings
+from headrace.options.settings import HttpSettings, SparkSettings
 from headrace.options.value_types import HostPort
 from headrace.process.threads import start_thread
-from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts
+from ingest.checks.findings.finding import Address, Cluster, Java, MachineFacts, OptionFile
 from ingest.http.snapshot import NO_CONNECTOR
 
 _SECONDS: Final = 2.0
@@ -229,7 +230,40 @@ def probe_machine(settings: Settings, environment: Mapping[str, str]) -> Machine
     """What this machine has; starts Java to ask for its version, and listens for a moment."""
     # With a server of Spark Connect the JVM is the server's.
     java = None if settings.spark.remote is not None else probe_java(environment)
-    return MachineFacts(java=java, cluster=_cluster(settings.spark), addresses=list(_addresses(settings)))
+    return MachineFacts(
+        java=java,
+        cluster=_cluster(settings.spark),
+        addresses=list(_addresses(settings)),
+        users=_users(settings.http),
+        state=_state(settings),
+    )
+
+
+def _users(listened: HttpSettings) -> OptionFile | None:
+    """The file of users as `run` reads it at its start."""
+    path = listened.rest_auth_file
+    if path is None or listened.rest_listen is None:
+        return None
+    # It brings the REST interface, of which nothing else is asked.
+    from ingest.http.rest.auth import InvalidAuthFile, read_accounts
+
+    try:
+        read_accounts(path)
+    except InvalidAuthFile as error:
+        return OptionFile(path=path, problem=str(error))
+    return OptionFile(path=path)
+
+
+def _state(settings: Settings) -> OptionFile:
+    """Whether this process may write where the ledger's cache would be; leaves nothing there."""
+    folder = settings.state_dir / quote(settings.name, safe="")
+    try:
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+        # It has no name, or loses it at once.
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        return OptionFile(path=str(settings.state_dir), problem=error.strerror or str(error))
+    return OptionFile(path=str(settings.state_dir))
 
 
 def _cluster(spark: SparkSettings) -> Cluster | None:

@@ -203,6 +203,7 @@ def test_timestamp(template: str, key: str, timestamp_ms: int | None, warnings: 
     ("template", "match", "problem", "underlined"),
     [
         ("", "search", "The template is empty; '.*' takes every key", ""),
+        ("", "exact", "The template is empty; '{{any}}' takes every key without a folder", ""),
         ("a/{{topic", "search", "This placeholder is not closed with '}}'", "{{topic"),
         (
             "{{topc}}",

@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 from headrace.names import KeyFields, KeyTemplate, TemplateError
+from headrace.names.archive_names import DEFAULT_INDEXES, is_bookkeeping
+from headrace.options.declarations.restore_options import INDEXES
 
 DOCS = Path(__file__).parents[3] / "docs" / "templates.md"
 DAY = "{{timestamp:unit=yyyy}}/{{timestamp:unit=MM}}/{{timestamp:unit=dd}}"
@@ -84,3 +86,11 @@ def test_placeholder_table_is_complete() -> None:
     assert len(placeholders) >= 6
     for each in placeholders:
         KeyTemplate.compile(each, match="exact")
+
+
+@pytest.mark.parametrize("folder", DEFAULT_INDEXES)
+def test_what_no_template_takes_is_told(folder: str) -> None:
+    """Keys below other tools' folders are left out of every source, though `.*` takes every key."""
+    assert is_bookkeeping(f"in/{folder}a.jsonl")
+    assert f"`{folder}`" in DOCS.read_text(encoding="utf-8")
+    assert f"`{folder}`" in INDEXES.doc

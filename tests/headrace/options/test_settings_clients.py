@@ -379,6 +379,22 @@ def test_client_options_are_translated(
             id="no counterpart",
         ),
         pytest.param(
+            {"ssl.client.auth": "required"},
+            "ssl.client.auth = 'required': is for servers, which check their clients by it; remove it",
+            id="of servers",
+        ),
+        pytest.param(
+            {"producer.override.sasl.oauthbearer.expected.audience": "kafka"},
+            "producer.override.sasl.oauthbearer.expected.audience = 'kafka': is for servers, which check "
+            "their clients by it; remove it",
+            id="of servers that check tokens",
+        ),
+        pytest.param(
+            {"producer.override.client.auth": "x"},
+            "producer.override.client.auth: is not a property of librdkafka; remove it",
+            id="like none",
+        ),
+        pytest.param(
             {"producer.override.key.serializer": "x"},
             "producer.override.key.serializer = 'x': keys and values are bytes here; remove it",
             id="serializer",
@@ -451,6 +467,20 @@ def test_client_options_are_translated(
             "producer.override.message.timeout.ms = '0': must not exceed "
             "producer.override.transaction.timeout.ms (15000), and is no limit at all",
             id="no message timeout",
+        ),
+        pytest.param(
+            {
+                "exactly.once.support": "disabled",
+                "producer.override.message.timeout.ms": "5000",
+                "producer.override.linger.ms": "5000",
+            },
+            "producer.override.message.timeout.ms = '5000': must be above producer.override.linger.ms (5000)",
+            id="delivery that ends before records are sent",
+        ),
+        pytest.param(
+            {"exactly.once.support": "disabled", "producer.override.delivery.timeout.ms": "-1"},
+            "producer.override.delivery.timeout.ms = '-1': expected a whole number from 0",
+            id="negative delivery timeout",
         ),
         pytest.param(
             {"consumer.override.session.timeout.ms": "1000"},

@@ -387,14 +387,17 @@ def test_state_dir(given: str | None, environment: dict[str, str], expected: str
 
 
 @pytest.mark.parametrize("exactly", ["required", "disabled"])
-def test_transaction_timeout_is_a_property_of_transactional_producers(exactly: str) -> None:
-    """Transaction timeout is a property of transactional producers."""
-    kafka = load_with({"exactly.once.support": exactly}).kafka
+@pytest.mark.parametrize(("given", "expected"), [(None, "15000"), ("9000", "9000"), ("60000", "15000")])
+def test_transactions_time_out_as_given_and_in_15_seconds_at_most(
+    exactly: str, given: str | None, expected: str
+) -> None:
+    """Without transactions of records too: the ledger's remain, and a broker may allow none that long."""
+    kafka = load_with(
+        {"exactly.once.support": exactly, "producer.override.transaction.timeout.ms": given}
+    ).kafka
 
     assert kafka.exactly_once is (exactly == "required")
-    assert kafka.client("producer").get("transaction.timeout.ms") == (
-        "15000" if exactly == "required" else None
-    )
+    assert kafka.client("producer").get("transaction.timeout.ms") == expected
 
 
 _LONG = {
@@ -411,11 +414,11 @@ _LONG = {
         pytest.param({"producer.override.transaction.timeout.ms": "15000"}, "15000", False, id="default"),
         pytest.param({"producer.override.transaction.timeout.ms": "6000"}, "6000", False, id="lower"),
         pytest.param({"producer.override.transaction.timeout.ms": "60000"}, "15000", True, id="higher"),
-        pytest.param(_LONG, None, False, id="without transactions"),
+        pytest.param(_LONG, "15000", False, id="without transactions"),
     ],
 )
 def test_brokers_are_told_a_transaction_timeout_of_15_s_at_most(
-    changes: dict[str, str | None], told: str | None, *, warns: bool
+    changes: dict[str, str | None], told: str, *, warns: bool
 ) -> None:
     """More would hold readers back after a crash; without transactions nothing is bounded by it."""
     settings = load_with(changes)

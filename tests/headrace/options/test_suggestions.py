@@ -8,6 +8,7 @@ import pytest
 from headrace.options.declarations import CANONICAL
 from headrace.options.merge import SPELLINGS
 from headrace.options.suggestions import suggested, unknown_class
+from tests.headrace.options.loading import problems_with
 
 # Of other connectors, of Connect's worker, of operators' files.
 _FOREIGN: Final = """
@@ -104,3 +105,38 @@ def test_a_class_that_is_not_known(named: str, meant: str | None) -> None:
 def test_a_class_that_is_known(named: str) -> None:
     """Or none at all."""
     assert unknown_class(named) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("producer.overide.linger.ms", "producer.override.linger.ms"),
+        ("producer.overrides.linger.ms", "producer.override.linger.ms"),
+        ("producer.override_linger.ms", "producer.override.linger.ms"),
+        ("producer.overide.lingr.ms", "producer.override.linger.ms"),
+        ("consumer.overide.fetch.min.bytes", "consumer.override.fetch.min.bytes"),
+        ("consumer.isolation.level", "consumer.override.isolation.level"),
+        ("admin.overide.request.timeout.ms", "admin.override.request.timeout.ms"),
+        ("producer.buffer.memory", "producer.override.buffer.memory"),
+        ("producer.sasl.jaas.config", "producer.override.sasl.jaas.config"),
+        ("producer.override", None),
+        ("producer.override.", None),
+        ("producer.", None),
+        ("producer.acks", None),
+        ("producer.transactional.id", None),
+        ("consumer.linger.ms", None),
+        ("producer.partitoner", "producer.partitioner"),
+        ("value.converter.encoding", "value.converter"),
+        ("value.converter.endpiont", "aws.glue.endpoint"),
+        ("value.converter.schema.registry.ulr", "schema.registry.url"),
+        ("eror.tolerance", "errors.tolerance"),
+        ("timezon", "file.name.timestamp.timezone"),
+    ],
+)
+def test_what_is_suggested_is_an_option(name: str, meant: str | None) -> None:
+    """Of a client what it knows: the first word that was meant as `override` became one of its names."""
+    (problem,) = problems_with({name: "x"})
+
+    assert problem.option == name
+    end = "remove it" if meant is None else f"did you mean {meant}?"
+    assert problem.message == f"is not an option of Headrace; {end}"

@@ -10,6 +10,15 @@ from typer.testing import CliRunner
 from headrace.model.errors import InvalidConfiguration
 from ingest.cli.explain import explain
 
+_ROUTED = [
+    "--set",
+    "transforms.r.type=org.apache.kafka.connect.transforms.RegexRouter",
+    "--set",
+    "transforms.r.regex=(.*)",
+    "--set",
+    "transforms.r.replacement=new-$1",
+]
+
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
@@ -76,6 +85,39 @@ def test_what_run_passes_over_is_no_match(configuration: Path, key: str, reason:
 
     assert (found["matched"], found["topic"]) == (False, None)
     assert found["reason"].startswith(reason)
+
+
+@pytest.mark.parametrize("more", [[], ["--set", "transforms=r", *_ROUTED]], ids=["", "with transforms"])
+def test_a_key_that_names_no_topic_is_no_match(configuration: Path, more: list[str]) -> None:
+    """`run` skips it as one that the template does not take: what names a topic from another has none."""
+    template = ["--set", "file.name.template=(?:{{topic}}/)?data-{{partition}}"]
+    given = b"orders/data-3\ndata-3\n"
+    named, nameless = map(
+        json.loads, _explained(configuration, given, "--json", *template, *more).splitlines()
+    )
+
+    assert (named["matched"], named["partition"]) == (True, 3)
+    assert (nameless["matched"], nameless["topic"], nameless["partition"]) == (False, None, None)
+    assert nameless["reason"] == "the key names no topic; set topic"
+
+
+@pytest.mark.parametrize(
+    ("topic", "reason"),
+    [
+        (".", "Kafka takes no topic of the name '.'"),
+        ("..", "Kafka takes no topic of the name '..'"),
+        ("a" * 250, "Kafka takes no topic of the name 'aaa"),
+        ("uploads-offsets", "uploads-offsets is the ledger, into which no record is written"),
+        ("a" * 249, None),
+    ],
+)
+def test_a_topic_that_no_record_comes_to_is_told(configuration: Path, topic: str, reason: str | None) -> None:
+    """The template takes the key, and `run` quarantines the object."""
+    (line,) = _explained(configuration, f"{topic}-1-2".encode(), "--json").splitlines()
+    found = json.loads(line)
+
+    assert (found["matched"], found["topic"]) == (True, topic)
+    assert found["reason"] is None if reason is None else found["reason"].startswith(reason)
 
 
 @pytest.mark.parametrize(

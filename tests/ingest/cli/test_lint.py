@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.model.errors import InvalidConfiguration
-from ingest.cli.app import app
+from ingest.cli.app import COMMANDS, app
 
 GIVEN = {"name": "uploads", "bootstrap.servers": "127.0.0.1:1", "aws.s3.bucket.name": "bucket", "topic": "t"}
 
@@ -74,3 +74,23 @@ def test_the_schema_takes_what_is_read() -> None:
     assert GIVEN.keys() <= flat["properties"].keys()
     assert connect["properties"]["config"] == flat
     assert "^consumer[.]override[.]" in flat["patternProperties"]
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"options"}))
+def test_every_command_of_a_configuration_logs_as_it_is_asked_to(command: str) -> None:
+    """Who puts `--log-level` into a script's every command is not told that one has none."""
+    text = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
+
+    assert "--log-level" in text
+    assert "--log-format" in text
+
+
+@pytest.mark.parametrize("command", [["lint"], ["explain"], ["policy"]])
+def test_what_logs_hardly_anything_takes_it_all_the_same(tmp_path: Path, command: list[str]) -> None:
+    """And prints the same."""
+    more = ["in/a"] if command == ["explain"] else []
+    plain = [*command, _file(tmp_path, {}), *more]
+    asked = CliRunner().invoke(app, [*plain, "--log-level", "debug", "--log-format", "json"])
+
+    assert asked.exit_code == 0
+    assert asked.stdout == CliRunner().invoke(app, plain).stdout != ""

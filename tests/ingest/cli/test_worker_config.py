@@ -8,6 +8,7 @@ import pytest
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
+from headrace.options.client_names import OF_SERVERS
 from ingest.cli.configuration import assignments, read_settings
 from ingest.cli.run import worker_settings
 
@@ -77,6 +78,21 @@ def test_its_brokers_and_accounts_are_taken(name: str, tmp_path: Path) -> None:
     assert found.kafka.bootstrap_servers == "broker:9092"
     assert found.kafka.client("producer")["sasl.password"] == "a=b:c#d!"
     assert "sasl.password" not in found.kafka.client("consumer")
+
+
+@pytest.mark.parametrize("prefix", ["", "producer.", "consumer.", "admin."])
+@pytest.mark.parametrize("option", sorted(OF_SERVERS))
+def test_what_its_own_rest_interface_asks_of_clients_is_passed_over(
+    option: str, prefix: str, tmp_path: Path
+) -> None:
+    """Connect's worker has `ssl.client.auth` for its listeners; no client of Kafka's is made of it."""
+    told = _BROKERS | {"ssl.ca.location": "/ca.pem", f"{prefix}{option}": "required"}
+    found = read(tmp_path, told, "worker.properties")
+
+    assert found.kafka.client("producer")["ssl.ca.location"] == "/ca.pem"
+    assert found.of_worker == read(tmp_path, told | {f"{prefix}{option}": "x"}, "worker.properties").of_worker
+    worker = worker_settings(tmp_path / "worker.properties")
+    assert worker.warnings == (f"accepted without a meaning here: {prefix}{option}",)
 
 
 @pytest.mark.parametrize("name", _NAMES)

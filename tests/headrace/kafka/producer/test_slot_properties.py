@@ -2,14 +2,25 @@
 
 import pytest
 
-from headrace.kafka.kafka_clients import new_idempotent_producer
+from headrace.kafka.kafka_clients import (
+    new_admin,
+    new_consumer,
+    new_idempotent_producer,
+    new_transactional_producer,
+)
 from headrace.kafka.producer import IdempotentProducer, SlotRevoked
 from headrace.kafka.producer.window import producer_properties
 from headrace.model.columns import RecordTarget, RowBatch, column_of
 from headrace.model.positions import BytePosition
-from tests.headrace.options.loading import load_with
+from tests.headrace.options.loading import load_with, problems_with
 
 MIB = 1 << 20
+_SINK = {
+    "connector.class": "HeadraceSink",
+    "topics": "events",
+    "topic": None,
+    "file.name.template": None,
+}
 
 
 def slot_producer(changes: dict[str, str | None]) -> IdempotentProducer:
@@ -69,6 +80,57 @@ def test_what_the_driver_s_producer_takes_a_slot_s_takes_too(changes: dict[str, 
     new_idempotent_producer(settings.kafka.client("producer"))
 
     slot_producer(changes).close()
+
+
+_OVERRIDE = "producer.override."
+_DELIVERY = [
+    {},
+    *(
+        {f"{_OVERRIDE}{name}": value}
+        for name in ("delivery.timeout.ms", "message.timeout.ms")
+        for value in ("0", "10000", "15000", "15001", "60000", "120000")
+    ),
+]
+
+
+@pytest.mark.parametrize("exactly", ["required", "disabled"])
+@pytest.mark.parametrize("way", ["source", "sink"])
+@pytest.mark.parametrize("timeout", [None, "6000", "60000"])
+@pytest.mark.parametrize("other", [{}, {"socket.timeout.ms": "60000"}, {"linger.ms": "20000"}])
+def test_of_timeouts_that_are_accepted_every_client_is_made(
+    exactly: str, way: str, timeout: str | None, other: dict[str, str]
+) -> None:
+    """The ledger's writers have transactions in either mode: `lint` must not say fine where none starts."""
+    direction = _SINK if way == "sink" else {}
+    for delivery in _DELIVERY:
+        changes = {
+            "exactly.once.support": exactly,
+            f"{_OVERRIDE}transaction.timeout.ms": timeout,
+            **{f"{_OVERRIDE}{name}": value for name, value in other.items()},
+            **delivery,
+            **direction,
+        }
+        if not problems_with(changes):
+            kafka = load_with(changes).kafka
+            for properties in (kafka.client("producer"), producer_properties(kafka.client("producer"))):
+                new_transactional_producer(properties, "driver")
+                new_idempotent_producer(properties)
+            new_consumer(kafka.client("consumer"), {"group.id": "g"}).close()
+            new_admin(kafka.client("admin"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({**one, "producer.override.transaction.timeout.ms": "6000"} for one in _DELIVERY),
+        {"transaction.boundary.interval.ms": "50000"},
+    ],
+)
+def test_without_transactions_of_records_nothing_has_to_be_shorter_than_one(
+    changes: dict[str, str | None],
+) -> None:
+    """Kafka's own default of a delivery (120 s) is one that Connect's files have."""
+    assert problems_with({"exactly.once.support": "disabled", **changes}) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,67 @@
+"""`check` finds what is wrong with files of this machine that `run` would find at its start."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.model.errors import Exit
+from ingest.checks.findings.finding import Finding, Verdict, machine_findings
+from ingest.checks.probes.machine import probe_machine
+from tests.headrace.options.loading import load_with
+
+
+def _findings(changes: dict[str, str | None]) -> dict[str, Finding]:
+    settings = load_with({"http.listen": "", "spark.master": "local[1]", **changes})
+    return {found.name: found for found in machine_findings(probe_machine(settings, {}))}
+
+
+@pytest.mark.parametrize(
+    ("text", "rights", "words"),
+    [
+        (None, 0o600, "it cannot be read (No such file or directory)"),
+        ("", 0o600, "there is no user in it"),
+        ("somebody\n", 0o600, "line 1 is not user:password"),
+        ("somebody:secret\n", 0o644, "everybody on this machine may read it"),
+    ],
+)
+def test_users_that_cannot_be_read_keep_run_from_starting(
+    tmp_path: Path, text: str | None, rights: int, words: str
+) -> None:
+    """It would end with 2, where `check` was content."""
+    users = tmp_path / "users"
+    if text is not None:
+        users.write_text(text)
+        users.chmod(rights)
+    found = _findings({"rest.listen": "127.0.0.1:0", "rest.auth.file": str(users)})["rest.auth.file"]
+
+    assert (found.verdict, found.exit) == (Verdict.FAIL, Exit.CONFIGURATION)
+    assert words in found.sentence
+    assert "secret" not in found.sentence
+
+
+def test_users_are_not_read_without_an_interface(tmp_path: Path) -> None:
+    """As by `run`; with one they are there."""
+    users = tmp_path / "users"
+    options: dict[str, str | None] = {"rest.auth.file": str(users)}
+    assert "rest.auth.file" not in _findings(options)
+
+    users.write_text("somebody:secret\n")
+    users.chmod(0o640)
+    found = _findings(options | {"rest.listen": "127.0.0.1:0"})["rest.auth.file"]
+    assert (found.verdict, found.sentence) == (Verdict.OK, f"{users} has users")
+
+
+def test_state_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
+    """`run` starts, and reads the ledger whole each time."""
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file" / "state", Path("/proc/nope")):
+        found = _findings({"state.dir": str(folder)})["state.dir"]
+
+        assert found.verdict is Verdict.WARN
+        assert found.sentence.startswith(f"state.dir: {folder} cannot be written (")
+
+
+def test_a_folder_that_is_to_be_made_is_none(tmp_path: Path) -> None:
+    """Nothing is made of it yet, nor left where it would be."""
+    assert "state.dir" not in _findings({"state.dir": str(tmp_path / "state" / "of")})
+    assert not list(tmp_path.iterdir())
