@@ -12,8 +12,13 @@ import msgspec
 
 from headrace.formats.avro_schema import Node
 from headrace.formats.records.protobuf_schemas import is_map, registered_scale, wrapped
+from headrace.model.errors import InvalidObject
 
 _EPOCH: Final = dt.date(1970, 1, 1).toordinal()
+# Kinds of Avro whose JSON is a text.
+_TEXTS: Final = frozenset({"bytes", "fixed", "string", "enum"})
+# Between two scales; decimals of Avro that readers know have 76.
+_MOST_DIGITS: Final = 76
 
 # -- The types of rows ---------------------------------------------------------------------------------------
 
@@ -198,29 +203,58 @@ def _one_change(
 ) -> Change | None:
     """What is done with one value of a field; `holder` is the map whose values it is."""
     if field.message_type is None:
-        return _plain_change(field, is_own=is_own)
-    match field.message_type.full_name:
-        case "google.protobuf.Timestamp":
-            return _timestamp
-        case "google.type.Date":
-            return _date
-        case "google.type.TimeOfDay":
-            return _time_of_day
-        case "confluent.type.Decimal":
-            scale = _scale(field, holder, rows)
-            return lambda text: {"value": _octets(text), "scale": scale}
-        case _:
-            return _changes(field.message_type, rows, known, is_own=is_own)
+        return _plain_change(field, rows, is_own=is_own)
+    name = field.message_type.full_name
+    if name in _MOMENTS:
+        _refuse_other_times(field, rows)
+        return _MOMENTS[name]
+    if name == "confluent.type.Decimal":
+        return _decimal_change(field, holder, rows)
+    return _changes(field.message_type, rows, known, is_own=is_own)
 
 
-def _scale(field: Any, holder: Any, rows: Types) -> int:
-    """The scale of the decimals that rows bring, or else the one that is registered."""
-    own = [node.scale for node in rows if node.logical == "decimal"]
-    return own[0] if own else int(registered_scale(field, holder) or 0)
+def _refuse_other_times(field: Any, rows: Types) -> None:
+    """InvalidObject where rows have days for a message of moments, and the like: the numbers would do."""
+    wanted = field.message_type.full_name
+    for node in rows:
+        if node.logical in _TIMES and _TIMES[node.logical] != wanted:
+            raise _refused(field, f"{node.logical} of the rows is no {wanted}")
 
 
-def _plain_change(field: Any, *, is_own: bool) -> Change | None:
-    """For the library 2 is true, true is 1.0, and a float above all of them infinite."""
+def _decimal_change(field: Any, holder: Any, rows: Types) -> Change:
+    """Decimals are in the scale that is registered, if one is, and else in that of the rows.
+
+    Those of rows without a schema are of the scale that is registered. InvalidObject where it cannot be known
+    which scale a row's is.
+    """
+    registered = registered_scale(field, holder)
+    scale = int(registered or 0)
+    decimals = {node.scale for node in rows if node.logical == "decimal"}
+    if not decimals:
+        return lambda text: {"value": _octets(text), "scale": scale}
+    if len(decimals) > 1 or any(node.kind in _TEXTS and node.logical != "decimal" for node in rows):
+        raise _refused(field, "values of the rows may be of several types, a decimal among them")
+    (own,) = decimals
+    if registered is None or own == scale:
+        return lambda text: {"value": _octets(text), "scale": own}
+    if abs(scale - own) > _MOST_DIGITS:
+        raise _refused(field, f"decimals of the rows have the scale {own}, and the field has {scale}")
+    return lambda text: {"value": _rescaled(_octets(text), scale - own), "scale": scale}
+
+
+def _refused(field: Any, why: str) -> InvalidObject:
+    return InvalidObject(
+        f"The rows cannot be written by the schema in the registry, in the field {field.full_name}: {why}. "
+        "Register a schema that they fit, or set schema.registry.use.latest.version=false.",
+        reason="schema_refused",
+    )
+
+
+def _plain_change(field: Any, rows: Types, *, is_own: bool) -> Change | None:
+    """For the library 2 is true, true is 1.0, and a float above all of them infinite.
+
+    A decimal's JSON is a text that does not say its scale, and so it is no string.
+    """
     checked: dict[int, Change] = {
         field.TYPE_BOOL: _flag,
         field.TYPE_FLOAT: partial(_near, form="<f"),
@@ -228,6 +262,9 @@ def _plain_change(field: Any, *, is_own: bool) -> Change | None:
     }
     if field.type == field.TYPE_BYTES:
         return _octets
+    texts = [node for node in rows if node.kind in _TEXTS]
+    if field.type == field.TYPE_STRING and texts and all(node.logical == "decimal" for node in texts):
+        return _no_text
     return None if is_own else checked.get(field.type)
 
 
@@ -283,6 +320,23 @@ def _near(value: Any, form: str) -> float:
     return float(found)
 
 
+def _no_text(_value: Any) -> Any:
+    raise TypeError("the value is a decimal")
+
+
+def _rescaled(octets: bytes, by: int) -> bytes:
+    """An unscaled value in a scale of `by` digits more; ValueError where digits would be lost."""
+    unscaled = int.from_bytes(octets, "big", signed=True)
+    if by >= 0:
+        unscaled *= 10**by
+    else:
+        unscaled, lost = divmod(unscaled, 10**-by)
+        if lost:
+            raise ValueError("the decimal has more digits than the field")
+    length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    return unscaled.to_bytes(length, "big", signed=True)
+
+
 def _octets(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
@@ -312,3 +366,20 @@ def _time_of_day(value: Any) -> dict[str, int]:
 def _date(value: Any) -> dict[str, int]:
     day = dt.date.fromordinal(_EPOCH + _whole(value))
     return {"year": day.year, "month": day.month, "day": day.day}
+
+
+_MOMENTS: Final[dict[str, Change]] = {
+    "google.protobuf.Timestamp": _timestamp,
+    "google.type.Date": _date,
+    "google.type.TimeOfDay": _time_of_day,
+}
+# The messages of Avro's logical types, whose JSON is a number.
+_TIMES: Final = {
+    "date": "google.type.Date",
+    **dict.fromkeys(("time-millis", "time-micros"), "google.type.TimeOfDay"),
+    **{
+        f"{local}timestamp-{fraction}": "google.protobuf.Timestamp"
+        for local in ("", "local-")
+        for fraction in ("millis", "micros", "nanos")
+    },
+}

@@ -13,7 +13,13 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema_documents import json_schema_of, protobuf_of
 from headrace.formats.records.decode_options import DecodeOptions
-from headrace.formats.records.protobuf_messages import WRONG, Types, encoder, types_of
+from headrace.formats.records.protobuf_messages import (
+    WRONG,
+    Types,
+    encoder,
+    types_of,
+    types_of_member,
+)
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
 from headrace.formats.records.registry import (
     RegisteredSchema,
@@ -27,7 +33,8 @@ from headrace.formats.records.registry import (
 )
 from headrace.model.columns import Column, column_of
 from headrace.model.errors import InvalidObject
-from headrace.options.choices import ValueFormat
+from headrace.options.choices import Envelope, EnvelopeField, ValueFormat
+from headrace.options.record_sources import FieldSource
 from headrace.options.schema_settings import AvroOptions, GlueWriting, RegistrySettings
 from headrace.options.settings import FormatSettings
 
@@ -89,7 +96,7 @@ def value_framing(options: DecodeOptions, avro: str | None) -> ValueFraming | No
         return ValueFraming(prefix)
     schema = _compiled(registered.text, dict(registered.files), registered.number)
     is_own = not settings.registry.use_latest
-    rows = _row_types(avro, is_own=is_own)
+    rows = _row_types(options, avro)
     return ValueFraming(prefix + _FIRST_MESSAGE, encoder(schema.message((0,)), rows, is_own=is_own))
 
 
@@ -114,15 +121,25 @@ def _glue_framing(options: DecodeOptions, glue: GlueWriting, kind: str, avro: st
     schema = _compiled(text, {}, version)
     message = schema.message((0,))
     is_own = not glue.use_latest
-    rows = _row_types(avro, is_own=is_own)
+    rows = _row_types(options, avro)
     return ValueFraming(
         prefix + unsigned_varint(schema.number(message)), encoder(message, rows, is_own=is_own)
     )
 
 
-def _row_types(avro: str | None, *, is_own: bool) -> Types:
-    """The types of the rows that become messages, where the message's schema was made of theirs."""
-    return types_of((parse_schema(avro, is_bounded=False),)) if avro is not None and is_own else ()
+def _row_types(options: DecodeOptions, avro: str | None) -> Types:
+    """The types of what becomes a message, where rows bring a schema: of rows, or of a field of theirs."""
+    found = () if avro is None else types_of((parse_schema(avro, is_bounded=False),))
+    for name in _path(options.format):
+        found = types_of_member(found, name)
+    return found
+
+
+def _path(settings: FormatSettings) -> tuple[str, ...]:
+    """Where in a row its value is."""
+    if settings.envelope is not Envelope.NONE:
+        return (EnvelopeField.VALUE.value,)
+    return settings.value_source.path if isinstance(settings.value_source, FieldSource) else ()
 
 
 def _registered(registry: RegistrySettings, topic: str, kind: str, avro: str | None) -> RegisteredSchema:
