@@ -17,12 +17,14 @@ from headrace.formats.avro_container import (
     read_header,
     too_large,
 )
-from headrace.formats.avro_schema import Node, SchemaError, minimal_size, parse_schema
+from headrace.formats.avro_schema import Node, SchemaError, all_nodes, minimal_size, parse_schema
 from headrace.formats.compression import UnsupportedError, plain_stream, refuse_unsupported, stored_codec
+from headrace.formats.connect.from_avro import NUMBERS
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.records.registry import registry_prefix
 from headrace.formats.records.row_fields import FieldKind
+from headrace.formats.records.value_framing import has_own_schema
 from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
@@ -59,6 +61,7 @@ def decode(
             RecordBuilder.of(options, lambda path: _kind_of(node, path), avro=header.schema.decode()),
             name=source.name,
             prefix=registry_prefix(options, header.schema),
+            described=_described(header.schema) if has_own_schema(options.format) else None,
         )
         limit = options.format.decode_unit_max_bytes
         blocks = _contents(
@@ -77,6 +80,15 @@ def decode(
                 reason="invalid_schema",
             ) from error
         raise _damaged(source, error) from error
+
+
+def _described(schema: bytes) -> Node | None:
+    """The schema as Connect has it, whose JSON shows other numbers; None where it does not."""
+    found = parse_schema(schema)
+    others = [node for node in all_nodes(found) if node.logical in NUMBERS]
+    for node in others:
+        node.logical = None
+    return found if others else None
 
 
 def _damaged(source: ByteSource, error: Exception) -> ObjectCorrupt:

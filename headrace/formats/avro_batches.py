@@ -120,7 +120,8 @@ TEXT_BYTES: Final = 16 * 1024 * 1024
 class BlockReader:
     """Turns blocks, with their content decompressed, into batches; make one for each object.
 
-    `prefix` is before each datum where the registry's framing is asked for.
+    `prefix` is before each datum where the registry's framing is asked for. `described` is the same schema as
+    Connect has it, of which values are the JSON then; keys, headers and timestamps are of that of `node`.
     """
 
     def __init__(
@@ -131,6 +132,7 @@ class BlockReader:
         *,
         name: str,
         prefix: bytes = b"",
+        described: Node | None = None,
     ) -> None:
         settings = options.format
         self._node = node
@@ -140,6 +142,9 @@ class BlockReader:
         self._prefix = prefix
         self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
         self._wants_json = not self._wants_data or needs_fields(settings)
+        # Whose JSON rows have, and whose their values have where that is another one.
+        self._shown = described if described is not None and not needs_fields(settings) else node
+        self._described = described if needs_fields(settings) else None
         self._archive = None if options.archive is None else AvroArchive(node, options.archive, self._style)
         self._may_be_null = node.kind not in ("record", "array", "map")
         # What comes out as it stands need not be understood.
@@ -190,8 +195,12 @@ class BlockReader:
             if last == first:
                 return first  # a datum that takes more than a batch may: it is read by itself
             try:
-                texts = column_texts(array.slice(first, last - first), self._node, self._style)
-                batch = self._built(_good_batch(self._as_values(texts), first, position), None)
+                some = array.slice(first, last - first)
+                values = self._as_values(column_texts(some, self._shown, self._style))
+                rows = None
+                if self._described is not None:
+                    rows, values = values, self._as_values(column_texts(some, self._described, self._style))
+                batch = self._built(_good_batch(values, first, position), rows)
             except (ValueFault, pa.ArrowInvalid):
                 return first  # some value is wrong; one by one it is found
             yield batch
@@ -260,6 +269,9 @@ class BlockReader:
         if texts is not None:
             rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()))
         values = rows
+        if self._described is not None:
+            shown = value_texts([data[index].value for index in good], self._described, self._style)
+            values = self._as_values(shown)
         if self._wants_data or values is None:
             values = self._datum_column(content, [data[index] for index in good])
         after = position(first + len(data))
@@ -292,7 +304,7 @@ class BlockReader:
     def _texts(self, values: list[Any]) -> list[str | None]:
         """JSON of each value, None for one that its schema's type cannot hold."""
         try:
-            texts: list[str | None] = value_texts(values, self._node, self._style).to_pylist()
+            texts: list[str | None] = value_texts(values, self._shown, self._style).to_pylist()
         except (ValueFault, pa.ArrowException, OverflowError):
             if len(values) == 1:
                 return [None]

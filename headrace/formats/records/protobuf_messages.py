@@ -326,11 +326,11 @@ def _no_text(_value: Any) -> Any:
 
 def _rescaled(octets: bytes, by: int) -> bytes:
     """An unscaled value in a scale of `by` digits more; ValueError where digits would be lost."""
-    unscaled = int.from_bytes(octets, "big", signed=True)
+    unscaled, times = int.from_bytes(octets, "big", signed=True), int(10 ** abs(by))
     if by >= 0:
-        unscaled *= 10**by
+        unscaled *= times
     else:
-        unscaled, lost = divmod(unscaled, 10**-by)
+        unscaled, lost = divmod(unscaled, times)
         if lost:
             raise ValueError("the decimal has more digits than the field")
     length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1

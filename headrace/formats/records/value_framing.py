@@ -79,6 +79,11 @@ def has_newest_schema(settings: FormatSettings) -> bool:
     return found is not None and found.use_latest
 
 
+def has_own_schema(settings: FormatSettings) -> bool:
+    """True when values are written by a schema that is made of that of their rows."""
+    return settings.value_format in _KINDS and not has_newest_schema(settings)
+
+
 def value_framing(options: DecodeOptions, avro: str | None) -> ValueFraming | None:
     """The framing that `value.format` asks for; None for others. `avro` is the schema that rows bring.
 

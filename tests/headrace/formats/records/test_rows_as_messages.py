@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import json
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
+from headrace.formats.records.registry_connection import registry_client
 from headrace.model.errors import InvalidObject
 from headrace.options.choices import Envelope, InputFormat, ValueFormat
 from headrace.options.record_sources import FieldSource
@@ -268,3 +270,98 @@ def test_rows_of_json_are_taken_as_what_is_registered() -> None:
 
     (row,) = _messages(found.values, text)
     assert (_number(row.x), row.t.seconds, _number(row.m["a"])) == (Decimal("12.50"), 1, Decimal("125.0"))
+
+
+_FINE: Final = {
+    "tm": ({"type": "int", "logicalType": "time-millis"}, 3_723_004),
+    "tu": ({"type": "long", "logicalType": "time-micros"}, 3_723_004_005),
+    "m": ({"type": "long", "logicalType": "timestamp-millis"}, 1_709_208_000_123),
+    "u": ({"type": "long", "logicalType": "timestamp-micros"}, 1_709_208_000_123_456),
+    "n": ({"type": "long", "logicalType": "timestamp-nanos"}, 1_709_208_000_123_456_789),
+    "lm": ({"type": "long", "logicalType": "local-timestamp-millis"}, 1_709_208_000_123),
+    "lu": ({"type": "long", "logicalType": "local-timestamp-micros"}, -1),
+    "ln": ({"type": "long", "logicalType": "local-timestamp-nanos"}, 1_709_208_000_123_456_789),
+}
+_SHOWN: Final = {name: number for name, (_, number) in _FINE.items()}
+
+
+def _fine(more: list[Any], others: dict[str, Any]) -> bytes:
+    """An object of one row with such times, by themselves, optional, and in a list, a map and a record."""
+    fields: list[Any] = [{"name": name, "type": kind} for name, (kind, _) in _FINE.items()]
+    kind = _FINE["u"][0]
+    fields += [
+        {"name": "o", "type": ["null", kind]},
+        {"name": "l", "type": {"type": "array", "items": kind}},
+        {"name": "p", "type": {"type": "map", "values": kind}},
+        {"name": "r", "type": _item(kind, "I")},
+        *more,
+    ]
+    row = _SHOWN | {"o": 5, "l": [6], "p": {"a": 7}, "r": {"p": 8}} | others
+    return file_of({"type": "record", "name": "R", "fields": fields}, [row])
+
+
+_LARGE: Final = {"name": "x", "type": {"type": "fixed", "name": "F", "size": 70_000}}
+
+
+@pytest.mark.parametrize("changes", [{}, {"key_source": FieldSource(("u",))}], ids=["rows", "keys too"])
+@pytest.mark.parametrize(
+    ("more", "others"), [([], {}), ([_LARGE], {"x": b"\0" * 70_000})], ids=["columns", "datum by datum"]
+)
+def test_times_without_a_type_of_connects_are_the_numbers_of_avro(
+    more: list[Any], others: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """As Connect writes them under the same schema, in their own fractions; keys are of the JSON of rows."""
+    content, one = _fine(more, others), registry()
+
+    by_json = decoded(content, one, ValueFormat.JSON_SCHEMA, InputFormat.AVRO, **changes)
+    other = registry()
+    by_message = decoded(content, other, ValueFormat.PROTOBUF, InputFormat.AVRO, **changes)
+
+    row = json.loads(by_json.values[0][5:])
+    assert {name: row[name] for name in _SHOWN} == _SHOWN
+    assert (row["o"], row["l"], row["p"], row["r"]) == (5, [6], {"a": 7}, {"p": 8})
+    text = registry_client(other).get_latest_version("orders-value").schema.schema_str
+    (message,) = _messages(by_message.values, str(text))
+    numbers = {name: getattr(message, name) for name in ("tu", "u", "n", "lm", "lu", "ln")}
+    assert numbers.items() <= _SHOWN.items()
+    assert (message.o, list(message.l), dict(message.p), message.r.p) == (5, [6], {"a": 7}, 8)
+    keys = by_json.batches[0].keys
+    assert (None if keys is None else keys.get(0)) == (b"1709208000123" if changes else None)
+
+
+def test_times_of_parquet_are_the_numbers_of_its_avro_schema() -> None:
+    """INT96 in microseconds, as with `value.format=avro`; a record's own time is in milliseconds."""
+    table = pa.table(
+        {
+            "u": pa.array([1_709_208_000_123_456], pa.timestamp("us", "UTC")),
+            "n": pa.array([1_709_208_000_123_456_789], pa.timestamp("ns")),
+            "m": pa.array([1_709_208_000_123], pa.timestamp("ms")),
+            "tu": pa.array([3_723_004_005], pa.time64("us")),
+            "tn": pa.array([3_723_004_005_006], pa.time64("ns")),
+            "l": pa.array([[{"a": 5}, None]], pa.list_(pa.struct({"a": pa.timestamp("us")}))),
+        }
+    )
+    out = io.BytesIO()
+    pq.write_table(table, out)
+    old = io.BytesIO()
+    pq.write_table(table.select(["n"]), old, use_deprecated_int96_timestamps=True)
+
+    found = decoded(
+        out.getvalue(),
+        registry(),
+        ValueFormat.JSON_SCHEMA,
+        InputFormat.PARQUET,
+        timestamp=FieldSource(("u",)),
+    )
+    of_old = decoded(old.getvalue(), registry(), ValueFormat.JSON_SCHEMA, InputFormat.PARQUET)
+
+    assert json.loads(found.values[0][5:]) == {
+        "u": 1_709_208_000_123_456,
+        "n": 1_709_208_000_123_456_789,
+        "m": 1_709_208_000_123,
+        "tu": 3_723_004_005,
+        "tn": 3_723_004_005_006,
+        "l": [{"a": 5}, None],
+    }
+    assert [batch.timestamps_ms.tolist() for batch in found.batches] == [[1_709_208_000_123]]
+    assert json.loads(of_old.values[0][5:]) == {"n": 1_709_208_000_123_456}
