@@ -12,6 +12,7 @@ import numpy as np
 from headrace.formats.record_columns import NO_OFFSET, RecordColumns
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, position_header
 from headrace.formats.records.row_fields import (
+    AS_JSON,
     BYTE_KINDS,
     FieldKind,
     KindOf,
@@ -24,7 +25,7 @@ from headrace.formats.records.row_fields import (
 )
 from headrace.model.columns import Headers, RowBatch
 from headrace.names.archive_names import ArchiveName, NameElement
-from headrace.options.choices import EnvelopeField, ValueFormat
+from headrace.options.choices import EnvelopeField
 from headrace.options.record_sources import ObjectHeaders, TimestampFrom
 from headrace.options.settings import FormatSettings
 
@@ -109,7 +110,7 @@ class EnvelopeReader:
 
     def __init__(self, settings: FormatSettings, kind_of: KindOf) -> None:
         as_json = {EnvelopeField.KEY: settings.key_format, EnvelopeField.VALUE: settings.value_format}
-        self._as_json = {field: as_json.get(field) is ValueFormat.JSON for field in EnvelopeField}
+        self._as_json = {field: as_json.get(field) in AS_JSON for field in EnvelopeField}
         self._base64 = {
             field: field in settings.envelope_base64 or _holds_bytes(field, kind_of)
             for field in EnvelopeField

@@ -57,6 +57,8 @@ class FieldKind(Enum):
 
 
 KindOf = Callable[[Path], FieldKind]
+AS_JSON: Final = frozenset({ValueFormat.JSON, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+"""Formats that are, or are made of, a field's JSON, quotes and all."""
 BYTE_KINDS: Final = frozenset({FieldKind.BYTES, FieldKind.LISTED_BYTES})
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -202,9 +204,12 @@ class FieldReader:
             kind_of(self._headers) in BYTE_KINDS or kind_of((*self._headers, "value")) in BYTE_KINDS
         )
         self._key_as_json = settings.key_format is ValueFormat.JSON
-        self._value_as_json = settings.value_format is ValueFormat.JSON
+        self._value_as_json = settings.value_format in AS_JSON
         self._key_is_bytes = key is not None and kind_of(key) is FieldKind.BYTES
         self._value_is_bytes = value is not None and kind_of(value) is FieldKind.BYTES
+        if self._value_is_bytes and settings.value_format is not ValueFormat.JSON:
+            # Bytes are what they hold, as those of an envelope are; for a schema's formats that is JSON.
+            self._value_as_json = False
         self._timestamp_kind = FieldKind.OTHER if moment is None else kind_of(moment)
 
     def __call__(self, row: Row) -> RecordFields:

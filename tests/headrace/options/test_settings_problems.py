@@ -648,8 +648,8 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
                 "value.source": "field:x",
                 "schema.registry.url": "http://r",
             },
-            "value.format = 'avro': avro is the whole row, of which value.source takes one field; use auto, json "
-            "or json-schema",
+            "value.format = 'avro': avro is the whole row, of which value.source takes one field; use auto, "
+            "json or json-schema",
             id="a field as Avro",
         ),
         pytest.param(

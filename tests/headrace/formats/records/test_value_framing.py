@@ -18,7 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from headrace.formats.records.registry import frame
 from headrace.formats.records.registry_connection import registry_client
 from headrace.model.errors import InvalidObject
-from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
+from headrace.options.choices import Envelope, InputFormat, JsonFormat, ValueFormat
 from headrace.options.record_sources import FieldSource
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
@@ -206,6 +206,39 @@ def test_lines_of_json_are_written_by_the_newest_schema(form: ValueFormat) -> No
     first, second = read_back(found.values, one, form)
     assert first == {"id": 1, "name": "a"}
     assert second["id"] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("x", {"value_source": FieldSource(("x",))}), ("value", {"envelope": Envelope.AIVEN})],
+    ids=["field", "envelope"],
+)
+def test_a_field_is_written_as_its_json(name: str, changes: dict[str, Any]) -> None:
+    """Texts with their quotes, of a wrapper their values; null is a null value, and bytes are JSON."""
+    texts = (b'"hello"', b'"12"', b"12", b'"null"', b"null", b'{"a": 1}')
+    lines = b"".join(b'{"%s":%s}\n' % (name.encode(), text) for text in texts)
+    strings = 'syntax = "proto3"; import "google/protobuf/wrappers.proto"; message R { string a = 1; }'
+
+    by_json = decoded(
+        lines, latest(registry(), "JSON", "{}"), ValueFormat.JSON_SCHEMA, InputFormat.JSONL, **changes
+    )
+    one = latest(registry(), "PROTOBUF", strings)
+    by_message = decoded(
+        b'{"%s":"{\\"a\\":\\"x\\"}"}\n{"%s":{"a":"x"}}\n' % (name.encode(), name.encode()),
+        one,
+        ValueFormat.PROTOBUF,
+        InputFormat.JSONL,
+        **changes,
+    )
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "bytes"}]}
+    of_bytes = decoded(
+        file_of(schema, [{name: b'{"a":"x"}'}]), one, ValueFormat.PROTOBUF, InputFormat.AVRO, **changes
+    )
+
+    shown = [None if value is None else value[5:].replace(b" ", b"") for value in by_json.values]
+    assert shown == [b'"hello"', b'"12"', b"12", b'"null"', None, b'{"a":1}']
+    assert [row.reason for row in by_message.bad] == ["not_protobuf"]
+    assert by_message.values == of_bytes.values
 
 
 def test_a_row_that_is_no_message_is_a_bad_row() -> None:
