@@ -14,13 +14,13 @@ from headrace.formats.avro_container import Block
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
 from headrace.formats.avro_rows import ValueFault, column_texts, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, Node, SchemaError, field_count, is_recursive
-from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
+from headrace.formats.avro_skip import COST_BYTES, DatumError, read_long, text_sizes
 from headrace.formats.content_kind import shape_of_node
 from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
-from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
+from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
 from headrace.options.choices import JsonFormat, ValueFormat
@@ -325,9 +325,19 @@ class BlockReader:
         lengths = np.array([datum.end for datum in data], np.int64) - starts
         if not self._prefix:
             return Column(buffer=content, starts=starts, lengths=lengths)
+        if self._may_be_null:
+            data_bytes = (content[datum.begin : datum.end] for datum in data)
+            return column_of([None if self._is_null(each) else self._prefix + each for each in data_bytes])
         framed = [self._prefix + content[datum.begin : datum.end] for datum in data]
         lengths = lengths + len(self._prefix)
         return Column(buffer=b"".join(framed), starts=np.cumsum(lengths) - lengths, lengths=lengths)
+
+    def _is_null(self, octets: bytes) -> bool:
+        """Whether a datum is null as a whole: of a union, where its branch is null's."""
+        if self._node.kind != "union":
+            return self._node.kind == "null"
+        branch, _ = read_long(octets, 0)
+        return self._node.branches[branch].kind == "null"
 
 
 def _steps(sizes: Numbers, first: int, step: int) -> Iterator[tuple[int, int]]:
