@@ -67,6 +67,8 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _NUMBER: Final = msgspec.json.Decoder(int | float)
 _TIMESTAMP_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 86_400_000
+_YEAR_DIGITS: Final = 4
+_DATE_DIGITS: Final = 8
 
 
 def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
@@ -138,7 +140,7 @@ def from_base64(octets: bytes | None, what: str) -> bytes | None:
 
 
 def timestamp(raw: bytes | msgspec.Raw, kind: FieldKind = FieldKind.OTHER) -> int:
-    """Milliseconds since 1970: a number as it is, text as ISO 8601 (UTC without a zone).
+    """Milliseconds since 1970: a number as it is, text as ISO 8601 (UTC without a zone), or in digits.
 
     A number of DAYS is one of days, one of TIME_OF_DAY no moment. Null is PRODUCE_TIME. Fault
     (`not_a_timestamp`) for anything else, and for times before 1970, which Kafka does not keep.
@@ -160,11 +162,17 @@ def timestamp(raw: bytes | msgspec.Raw, kind: FieldKind = FieldKind.OTHER) -> in
 def _whole(octets: bytes, kind: FieldKind) -> int:
     if kind is FieldKind.TIME_OF_DAY:
         return -1
-    return int(_NUMBER.decode(octets)) * (_DAY_MS if kind is FieldKind.DAYS else 1)
+    number = _NUMBER.decode(octets)
+    # A part of a millisecond before 1970 is before it, too, which a whole number would not show.
+    return -1 if number < 0 else int(number) * (_DAY_MS if kind is FieldKind.DAYS else 1)
 
 
 def _iso(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else iso_ms(text)
+    """Of ISO 8601, or of milliseconds in digits: but for those that are a date of it, or a year alone."""
+    are_digits = text.isascii() and text.isdigit() and len(text) != _DATE_DIGITS
+    if are_digits and len(text) == _YEAR_DIGITS:
+        raise ValueError("a year is no moment")
+    return int(text) if are_digits else iso_ms(text)
 
 
 def header_entries(raw: bytes | msgspec.Raw) -> Headers:

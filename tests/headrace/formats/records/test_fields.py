@@ -222,6 +222,9 @@ def test_headers_of_another_shape_are_bad(row: bytes) -> None:
         ('"2023-11-14 23:13:20.123456789+01:00"', 1_700_000_000_123),
         ('"2023-11-14T22:13:20.1Z"', 1_700_000_000_100),
         ('"2023-11-14"', 1_699_920_000_000),
+        ('"20231114"', 1_699_920_000_000),
+        ('"20231114T221320Z"', 1_700_000_000_000),
+        ('"0"', 0),
     ],
 )
 def test_timestamps(text: str, milliseconds: int) -> None:
@@ -230,7 +233,20 @@ def test_timestamps(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["-1", "1e30", "true", "[1]", '"soon"', '""', '"1969-12-31T23:59:59Z"', '"2023-13-01"']
+    "text",
+    [
+        "-1",
+        "-0.5",
+        '"2026"',
+        '"20261331"',
+        "1e30",
+        "true",
+        "[1]",
+        '"soon"',
+        '""',
+        '"1969-12-31T23:59:59Z"',
+        '"2023-13-01"',
+    ],
 )
 def test_what_is_no_timestamp(text: str) -> None:
     """A bad record, not a wrong time."""
