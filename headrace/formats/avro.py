@@ -229,9 +229,11 @@ def _kind_of(node: Node, path: tuple[str, ...]) -> FieldKind:
         if below is None:
             return FieldKind.OTHER
         node = below
-    found = _content(node)
+    found, own = _content(node), node.nullable or node
     if found.kind in ("bytes", "fixed") and found.logical is None:
-        return FieldKind.BYTES if (node.nullable or node) is found else FieldKind.LISTED_BYTES
+        return FieldKind.BYTES if own is found else FieldKind.LISTED_BYTES
+    if found.kind == "record" and own is found:
+        return FieldKind.RECORD
     return _KINDS.get(found.logical or "", FieldKind.OTHER)
 
 

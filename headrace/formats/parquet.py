@@ -326,6 +326,8 @@ def _kind_of(schema: Any, path: tuple[str, ...]) -> FieldKind:
         return FieldKind.BYTES if is_one else FieldKind.LISTED_BYTES
     if pa.types.is_date(kind):
         return FieldKind.DAYS
+    if pa.types.is_struct(kind) and kind == own:
+        return FieldKind.RECORD
     return FieldKind.TIME_OF_DAY if pa.types.is_time(kind) else FieldKind.OTHER
 
 

@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -53,6 +54,7 @@ class FieldKind(Enum):
     LISTED_BYTES = auto()  # a list or map of them
     DAYS = auto()  # a date, which is a whole number in Connect's JSON
     TIME_OF_DAY = auto()
+    RECORD = auto()  # by itself, in no list or map: its members are of types of their own
     OTHER = auto()
 
 
@@ -197,6 +199,18 @@ def _listed(entry: msgspec.Raw) -> tuple[str, bytes | None]:
     return _TEXT.decode(members["key"]), content(members["value"]) if "value" in members else None
 
 
+def bytes_of_headers(path: Path, kind_of: KindOf) -> Callable[[str], bool] | None:
+    """Which headers, by their names, are bytes at this path; None where none is.
+
+    Of a record each member is by itself. A map is of one type, and of a list of keys and values the value is.
+    """
+    kind = kind_of(path)
+    if kind is FieldKind.RECORD:
+        return cache(lambda name: kind_of((*path, name)) is FieldKind.BYTES)
+    are_bytes = kind in BYTE_KINDS or kind_of((*path, "value")) in BYTE_KINDS
+    return (lambda _name: True) if are_bytes else None
+
+
 class FieldReader:
     """Takes key, value, headers and timestamp out of rows, as the settings name them."""
 
@@ -208,9 +222,7 @@ class FieldReader:
         self._value = None if value is None else NeededField(value, "value")
         self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
         self._timestamp = None if moment is None else NeededField(moment, "timestamp")
-        self._headers_are_bytes = self._headers is not None and (
-            kind_of(self._headers) in BYTE_KINDS or kind_of((*self._headers, "value")) in BYTE_KINDS
-        )
+        self._are_bytes = None if self._headers is None else bytes_of_headers(self._headers, kind_of)
         self._key_as_json = settings.key_format is ValueFormat.JSON
         self._value_as_json = settings.value_format in AS_JSON
         self._key_is_bytes = key is not None and kind_of(key) is FieldKind.BYTES
@@ -234,8 +246,10 @@ class FieldReader:
         if self._headers is not None:
             found = field_at(row, self._headers)
             headers = () if found is None else header_entries(found)
-            if self._headers_are_bytes:
-                headers = tuple((name, from_base64(each, "header")) for name, each in headers)
+            if (are_bytes := self._are_bytes) is not None:
+                headers = tuple(
+                    (name, from_base64(each, "header") if are_bytes(name) else each) for name, each in headers
+                )
         if self._timestamp is not None:
             milliseconds = timestamp(self._timestamp(row), self._timestamp_kind)
         return RecordFields(key=key, value=value, headers=headers, timestamp_ms=milliseconds)

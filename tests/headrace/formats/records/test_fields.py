@@ -377,6 +377,37 @@ def test_lists_of_bytes_are_lists(input_format: InputFormat) -> None:
     assert _keys(source, decode_options(input_format, key_source=FieldSource(("k",)))) == [b'["/w==",null]']
 
 
+@pytest.mark.parametrize("input_format", [InputFormat.AVRO, InputFormat.PARQUET])
+@pytest.mark.parametrize(
+    "changes",
+    [{"headers": FieldHeaders(("headers",))}, {"envelope": Envelope.AIVEN}],
+    ids=["fields", "aiven"],
+)
+def test_headers_of_a_record_are_of_their_own_types(
+    input_format: InputFormat, changes: dict[str, Any]
+) -> None:
+    """Whatever a neighbour is called; those of a list of keys and values are of the type of the value."""
+    named = {"a": b"\0\1", "value": b"\0\2", "b": "text", "n": 7, "o": None}
+    fields = [
+        {"name": name, "type": kind}
+        for name, kind in zip(named, ("bytes", "bytes", "string", "int"), strict=False)
+    ]
+    record = {"type": "record", "name": "H", "fields": [*fields, {"name": "o", "type": ["null", "bytes"]}]}
+    content = file_of(
+        {"type": "record", "name": "R", "fields": [{"name": "headers", "type": ["null", record]}]},
+        [{"headers": named}],
+    )
+    if input_format is InputFormat.PARQUET:
+        kinds = {"a": pa.binary(), "value": pa.binary(), "b": pa.string(), "n": pa.int32(), "o": pa.binary()}
+        out = io.BytesIO()
+        pq.write_table(pa.table({"headers": pa.array([named], pa.struct(list(kinds.items())))}), out)
+        content = out.getvalue()
+
+    (batch,) = decode_all(MemorySource(content), decode_options(input_format, **changes)).batches
+
+    assert batch.headers == ((("a", b"\0\1"), ("value", b"\0\2"), ("b", b"text"), ("n", b"7"), ("o", None)),)
+
+
 def test_raw_avro_with_a_key_from_a_field() -> None:
     """The value stays the datum's bytes while the key comes from its content."""
     rows: list[dict[str, Any]] = [{"id": n, "data": None, "at": 0, "h": {}} for n in range(3)]
