@@ -1,6 +1,6 @@
 """Blocks of one Avro object as batches of rows: columns where they serve, else datum by datum."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -14,14 +14,14 @@ from headrace.formats.avro_container import Block
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
 from headrace.formats.avro_rows import ValueFault, bytes_of_union, column_texts, nulls_of, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, Node, SchemaError, field_count, is_recursive
-from headrace.formats.avro_skip import COST_BYTES, DatumError, text_sizes
+from headrace.formats.avro_skip import COST_BYTES, DatumError, read_long, text_sizes
 from headrace.formats.content_kind import shape_of_node
 from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.row_members import BYTES_MARK
-from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch
+from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
 from headrace.options.choices import JsonFormat, ValueFormat
@@ -136,7 +136,8 @@ TEXT_BYTES: Final = 16 * 1024 * 1024
 class BlockReader:
     """Turns blocks, with their content decompressed, into batches; make one for each object.
 
-    `prefix` is before each datum where the registry's framing is asked for.
+    `prefix` is before each datum where the registry's framing is asked for. `described` is the same schema as
+    Connect has it, of which values are the JSON then; keys, headers and timestamps are of that of `node`.
     """
 
     def __init__(
@@ -147,6 +148,7 @@ class BlockReader:
         *,
         name: str,
         prefix: bytes = b"",
+        described: Node | None = None,
     ) -> None:
         settings = options.format
         self._node = node
@@ -156,6 +158,9 @@ class BlockReader:
         self._prefix = prefix
         self._wants_data = settings.value_format in {ValueFormat.RAW, ValueFormat.AVRO}
         self._wants_json = not self._wants_data or needs_fields(settings)
+        # Whose JSON rows have, and whose their values have where that is another one.
+        self._shown = described if described is not None and not needs_fields(settings) else node
+        self._described = described if needs_fields(settings) else None
         self._archive = None if options.archive is None else AvroArchive(node, options.archive, self._style)
         self._may_be_null = node.kind not in ("record", "array", "map")
         # What comes out as it stands need not be understood.
@@ -207,8 +212,13 @@ class BlockReader:
                 return first  # a datum that takes more than a batch may: it is read by itself
             try:
                 some = array.slice(first, last - first)
-                values = self._as_values(column_texts(some, self._node, self._style), some.is_null())
-                batch = self._built(_good_batch(values, first, position), None)
+                nulls = some.is_null()
+                values = self._as_values(column_texts(some, self._shown, self._style), nulls)
+                rows = None
+                if self._described is not None:
+                    texts = column_texts(some, self._described, self._style)
+                    rows, values = values, self._as_values(texts, nulls)
+                batch = self._built(_good_batch(values, first, position), rows)
             except (ValueFault, pa.ArrowInvalid):
                 return first  # some value is wrong; one by one it is found
             yield batch
@@ -273,11 +283,16 @@ class BlockReader:
             )
             for number, index in enumerate(sorted(faults))
         )
-        rows = None
+        rows: Column | None = None
+        nulls: Sequence[bool] = ()
         if texts is not None:
-            nulls = nulls_of([data[index].value for index in good], self._node) if self._may_be_null else ()
+            if self._may_be_null:
+                nulls = nulls_of([data[index].value for index in good], self._node)
             rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()), nulls)
         values = rows
+        if self._described is not None:
+            shown = value_texts([data[index].value for index in good], self._described, self._style)
+            values = self._as_values(shown, nulls)
         if self._wants_data or values is None:
             values = self._datum_column(content, [data[index] for index in good])
         after = position(first + len(data))
@@ -310,7 +325,7 @@ class BlockReader:
     def _texts(self, values: list[Any]) -> list[str | None]:
         """JSON of each value, None for one that its schema's type cannot hold."""
         try:
-            texts: list[str | None] = value_texts(values, self._node, self._style).to_pylist()
+            texts: list[str | None] = value_texts(values, self._shown, self._style).to_pylist()
         except (ValueFault, pa.ArrowException, OverflowError):
             if len(values) == 1:
                 return [None]
@@ -330,9 +345,19 @@ class BlockReader:
         lengths = np.array([datum.end for datum in data], np.int64) - starts
         if not self._prefix:
             return Column(buffer=content, starts=starts, lengths=lengths)
+        if self._may_be_null:
+            data_bytes = (content[datum.begin : datum.end] for datum in data)
+            return column_of([None if self._is_null(each) else self._prefix + each for each in data_bytes])
         framed = [self._prefix + content[datum.begin : datum.end] for datum in data]
         lengths = lengths + len(self._prefix)
         return Column(buffer=b"".join(framed), starts=np.cumsum(lengths) - lengths, lengths=lengths)
+
+    def _is_null(self, octets: bytes) -> bool:
+        """Whether a datum is null as a whole: of a union, where its branch is null's."""
+        if self._node.kind != "union":
+            return self._node.kind == "null"
+        branch, _ = read_long(octets, 0)
+        return self._node.branches[branch].kind == "null"
 
 
 def _steps(sizes: Numbers, first: int, step: int) -> Iterator[tuple[int, int]]:

@@ -93,8 +93,11 @@ class Node:
         return below if self.items is None else [*below, self.items]
 
 
-def parse_schema(text: bytes | str) -> Node:
-    """The tree of a schema's JSON; SchemaError for anything that is none."""
+def parse_schema(text: bytes | str, *, is_bounded: bool = True) -> Node:
+    """The tree of a schema's JSON; SchemaError for anything that is none.
+
+    With `is_bounded` also for one that is nested too deep or has too many types, as one from outside may be.
+    """
     try:
         # By itself Python takes surrogates within UTF-8, and UTF-16.
         shape = json.loads(text.decode("utf-8-sig") if isinstance(text, bytes) else text)
@@ -103,7 +106,7 @@ def parse_schema(text: bytes | str) -> Node:
         wrong.is_torn = True
         raise wrong from error
     try:
-        return _Parser().node(shape, None, 0)
+        return _Parser(is_bounded=is_bounded).node(shape, None, 0)
     except KeyError as error:
         raise SchemaError(f"a type of the schema has no {str(error)[:200]}") from error
     except (ValueError, OverflowError, TypeError, AttributeError, RecursionError) as error:
@@ -111,15 +114,16 @@ def parse_schema(text: bytes | str) -> Node:
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, *, is_bounded: bool) -> None:
         self._named: dict[str, Node] = {}
         self._types = 0
+        self._is_bounded = is_bounded
 
     def node(self, shape: Any, namespace: str | None, depth: int) -> Node:
-        if depth > _SCHEMA_DEPTH_MAX:
+        if self._is_bounded and depth > _SCHEMA_DEPTH_MAX:
             raise SchemaError("it is nested too deep")
         self._types += 1
-        if self._types > _TYPES_MAX:
+        if self._is_bounded and self._types > _TYPES_MAX:
             raise SchemaError(f"it has more than {_TYPES_MAX:,} types")
         if isinstance(shape, list):
             return Node(kind="union", branches=[self.node(each, namespace, depth + 1) for each in shape])

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from headrace.formats import avro, chunks, csv_objects, json_array, jsonl, parquet, text
 from headrace.formats.compression import plain_stream
+from headrace.formats.object_names import ENDINGS, LINES_BY_NAME, ending_of
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject
@@ -68,24 +69,7 @@ _SPLITTERS: Final[dict[InputFormat, Splitter]] = {
 }
 
 _MAGIC: Final = ((b"Obj\x01", InputFormat.AVRO), (b"PAR1", InputFormat.PARQUET))
-_ENDINGS: Final = {
-    "jsonl": InputFormat.JSONL,
-    "ndjson": InputFormat.JSONL,
-    "json": InputFormat.JSONL,
-    "csv": InputFormat.CSV,
-    "txt": InputFormat.TEXT,
-    "text": InputFormat.TEXT,
-    "log": InputFormat.TEXT,
-    "bin": InputFormat.BYTES,
-    "bytes": InputFormat.BYTES,
-}
-# Their lines may begin like anything.
-_LINES_BY_NAME: Final = {
-    ending: found for ending, found in _ENDINGS.items() if found in {InputFormat.CSV, InputFormat.TEXT}
-}
 _LINES_OF_JSON: Final = frozenset({"jsonl", "ndjson"})
-# Endings that say how an object is compressed; what it holds stands before them.
-_COMPRESSED: Final = frozenset({"gz", "gzip", "bgz", "zst", "zstd", "snappy", "sz", "bz2", "lz4", "xz"})
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -121,7 +105,7 @@ def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[in
 
 def detected(source: ByteSource) -> InputFormat | None:
     """The format of the object; None for one of blanks alone. Blocks on reads up to the first other byte."""
-    named = _LINES_BY_NAME.get(_ending(source.name))
+    named = LINES_BY_NAME.get(ending_of(source.name))
     if named is not None:
         return named
     magic = source.read_at(0, 4)
@@ -137,9 +121,9 @@ def detected(source: ByteSource) -> InputFormat | None:
 
 def format_of(head: bytes, name: str) -> InputFormat | None:
     """The format of plain bytes that begin with `head`, of an object called `name`; None for blanks alone."""
-    ending = _ending(name)
-    if ending in _LINES_BY_NAME:
-        return _LINES_BY_NAME[ending]
+    ending = ending_of(name)
+    if ending in LINES_BY_NAME:
+        return LINES_BY_NAME[ending]
     for beginning, input_format in _MAGIC:
         if head.startswith(beginning):
             return input_format
@@ -148,8 +132,8 @@ def format_of(head: bytes, name: str) -> InputFormat | None:
         return InputFormat.JSON
     if first in (b"[", b"{"):
         return InputFormat.JSONL
-    if ending in _ENDINGS:
-        return _ENDINGS[ending]
+    if ending in ENDINGS:
+        return ENDINGS[ending]
     if not first:
         return None
     raise InvalidObject(
@@ -161,14 +145,6 @@ def format_of(head: bytes, name: str) -> InputFormat | None:
 
 def _without_blanks(head: bytes) -> bytes:
     return head.removeprefix(_BOM).lstrip(b" \t\r\n")
-
-
-def _ending(name: str) -> str:
-    """The ending of the name, before that of its compression, without its dot."""
-    labels = name.rpartition("/")[2].lower().split(".")[1:]
-    while labels and labels[-1] in _COMPRESSED:
-        labels.pop()
-    return labels[-1] if labels else ""
 
 
 def _as(options: DecodeOptions, input_format: InputFormat, name: str) -> DecodeOptions:

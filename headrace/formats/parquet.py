@@ -18,7 +18,7 @@ from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import registry_prefix
 from headrace.formats.records.row_fields import FieldKind
-from headrace.formats.records.value_framing import has_newest_schema
+from headrace.formats.records.value_framing import has_own_schema
 from headrace.formats.variants import TextsTooLargeError
 from headrace.model.columns import BadRow, Column, RowBatch, null_column
 from headrace.model.errors import ObjectCorrupt
@@ -169,7 +169,7 @@ class _Writer:
         avro = None if described is None else described.schema
         self._record_builder = RecordBuilder.of(options, lambda path: _kind_of(schema, path), avro=avro)
         # A schema that is registered already is of whatever names and types its author likes.
-        self._described = None if has_newest_schema(options.format) else described
+        self._described = described if has_own_schema(options.format) else None
         self._with_times = [_holds_times(field.type) for field in schema]
         self._wants_json = self._described is None or needs_fields(options.format)
         self._reader = None
@@ -239,7 +239,7 @@ class _Writer:
         texts = as_column(json_rows(batch, self._style)) if self._wants_json else None
         values = texts
         if self._described is not None:
-            values = as_column(json_values(self._described.shaped(batch), self._style))
+            values = as_column(json_values(self._described.described(batch), self._style))
         elif self._avro is not None:
             values = self._avro.write(batch, self._prefix)
         assert values is not None
@@ -327,6 +327,8 @@ def _kind_of(schema: Any, path: tuple[str, ...]) -> FieldKind:
         return FieldKind.BYTES if is_one else FieldKind.LISTED_BYTES
     if pa.types.is_date(kind):
         return FieldKind.DAYS
+    if pa.types.is_struct(kind) and kind == own:
+        return FieldKind.RECORD
     return FieldKind.TIME_OF_DAY if pa.types.is_time(kind) else FieldKind.OTHER
 
 

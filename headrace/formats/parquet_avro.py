@@ -4,6 +4,7 @@ import io
 import json
 import re
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ class AvroRows:
     def __init__(self, schema: Any, style: JsonFormat) -> None:
         self._style = style
         shape, self._kind = _Mapping().of(pa.struct(list(schema)), "row")
+        self._in_connect = _numbers(self._kind, _is_fine_time)
         self.schema: str = json.dumps(shape, separators=(",", ":"))
         self._parsed = fastavro.parse_schema(shape)
 
@@ -59,6 +61,11 @@ class AvroRows:
         RowFaultError for a map with a null key.
         """
         return self._adapted(batch.to_struct_array()).cast(self._kind)
+
+    def described(self, batch: Any) -> Any:
+        """The same as Connect has it: times that it has no type for are numbers, in their own fractions."""
+        found = self.shaped(batch)
+        return found if self._in_connect == self._kind else found.cast(self._in_connect)
 
     def _adapted(self, array: Any) -> Any:
         """INT96 in microseconds, variants as JSON, maps as Arrow's own, others as they are stored.
@@ -107,18 +114,29 @@ def _stored_type(kind: Any) -> Any:
     return {INT96: pa.timestamp("us"), VARIANT: pa.string()}.get(kind.extension_name, kind.storage_type)
 
 
-def _numbers(kind: Any) -> Any:
-    """The same type with days, times and moments as integers, which fastavro writes as they are."""
+def _numbers(kind: Any, is_one: Callable[[Any], bool] = pa.types.is_temporal) -> Any:
+    """The same type with days, times and moments as integers, which fastavro writes as they are.
+
+    `is_one` says of which of these types.
+    """
     if pa.types.is_struct(kind):
         fields = [kind.field(index) for index in range(kind.num_fields)]
-        return pa.struct([pa.field(field.name, _numbers(field.type), field.nullable) for field in fields])
+        return pa.struct(
+            [pa.field(field.name, _numbers(field.type, is_one), field.nullable) for field in fields]
+        )
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, _numbers(kind.item_type))
+        return pa.map_(kind.key_type, _numbers(kind.item_type, is_one))
     if pa.types.is_list(kind):
-        return pa.list_(_numbers(kind.value_type))
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        return pa.int32()
-    return pa.int64() if pa.types.is_time64(kind) or pa.types.is_timestamp(kind) else kind
+        return pa.list_(_numbers(kind.value_type, is_one))
+    if not is_one(kind):
+        return kind
+    return pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+
+
+def _is_fine_time(kind: Any) -> bool:
+    """True for times of less than milliseconds, which Connect has no type for."""
+    is_moment = pa.types.is_timestamp(kind)
+    return bool(pa.types.is_time64(kind) or (is_moment and kind != pa.timestamp("ms", kind.tz)))
 
 
 class _Mapping:

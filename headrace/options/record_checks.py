@@ -45,6 +45,7 @@ def check_records(values: Values) -> None:
     _check_chunks(values)
     _check_compression(values)
     _check_fields(values)
+    _check_value_field(values)
     _check_added_fields(values)
     _check_envelope(values)
     _check_converters(values)
@@ -127,6 +128,18 @@ def _check_fields(values: Values) -> None:
     ):
         if values.are_good(option) and isinstance(values[option], (FieldSource, FieldHeaders)):
             values.refuse(option, without)
+
+
+def _check_value_field(values: Values) -> None:
+    """A field of a row has no datum: the schema that would be registered is that of whole rows."""
+    asked, source = _asked_by(values), record_options.VALUE_FROM
+    if not values.are_good(asked, source):
+        return
+    if value_format(values) is ValueFormat.AVRO and isinstance(values[source], FieldSource):
+        values.refuse(
+            asked,
+            "avro is the whole row, of which value.source takes one field; use auto, json or json-schema",
+        )
 
 
 def _check_added_fields(values: Values) -> None:

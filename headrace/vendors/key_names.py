@@ -11,6 +11,7 @@ from typing import Final
 
 from headrace.formats import content_kind as content
 from headrace.formats.content_kind import RowShape
+from headrace.formats.object_names import is_named_bytes
 from headrace.names.archive_names import (
     KEY_VARIABLE,
     ArchiveName,
@@ -20,7 +21,8 @@ from headrace.names.archive_names import (
     ObjectKind,
     is_index,
 )
-from headrace.options.choices import InputFormat, RestoreSidecars, RestoreTombstones
+from headrace.options.choices import Compression, InputFormat, RestoreSidecars, RestoreTombstones
+from headrace.options.declarations import record_options
 from headrace.options.record_sources import NameOptions
 from headrace.options.settings import FormatSettings, JoiningSettings, RestoreSettings
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
@@ -276,22 +278,37 @@ def left_out_because(name: ArchiveName, joining: JoiningSettings) -> str | None:
 # -- The hash that the ledger keeps next to a position, of each object of an archive -------------------------
 
 _AS_STORED: Final = "-bytes"
+_CHUNK_BYTES: Final = int(record_options.CHUNK_SIZE.default or 0)
 
 
 def options_of_object(options: str, settings: FormatSettings, key: str) -> str:
-    """The hash of the settings, with a mark where the object may hold bytes as they are stored.
+    """The hash of the settings, with a mark where the object may hold bytes.
 
-    1.0.0 unpacked such objects, and cut them into rows by their content: a position of its is another place.
+    Of an archive these are as they are stored: 1.0.0 unpacked such objects, and cut them into rows by their
+    content, so that a position of its is another place. Elsewhere see `cut_of_bytes`.
     """
     restore = settings.restore
     if restore is None:
-        return options
+        return f"{options}{cut_of_bytes(settings, key)}"
     if restore.is_format_given:
         holds_bytes = settings.input_format is InputFormat.BYTES
     else:
         name = _names_of(restore).read(key).name
         holds_bytes = name is None or content.holds_bytes(name)
     return f"{options}{_AS_STORED}" if holds_bytes else options
+
+
+def cut_of_bytes(settings: FormatSettings, key: str | None = None) -> str:
+    """What cuts objects of bytes where `input.format=auto` finds them; empty where all is at its default.
+
+    Without a key of any that there may be. It is in no hash of 1.0.0, and so in none for other objects: those
+    that were begun before continue.
+    """
+    may_hold_bytes = key is None or settings.packing is not None or is_named_bytes(key)
+    if settings.restore is not None or settings.input_format is not InputFormat.AUTO or not may_hold_bytes:
+        return ""
+    chunks = "" if settings.chunk_bytes == _CHUNK_BYTES else f"-{settings.chunk_bytes}"
+    return f"{chunks}-stored" if settings.compression is Compression.NONE else chunks
 
 
 @lru_cache(maxsize=16)

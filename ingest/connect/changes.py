@@ -25,7 +25,7 @@ from headrace.options.choices import FileNameMatch
 from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
-from headrace.vendors.key_names import options_of_object
+from headrace.vendors.key_names import cut_of_bytes, options_of_object
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.router import Refused
 from ingest.source.catalogue.pending import is_begun, is_elsewhere
@@ -87,12 +87,13 @@ def _addresses(settings: Settings) -> set[str]:
 def _begun_objects(new: Settings, old: Settings, in_hand: InHand, changed: str) -> Iterator[str]:
     """A position would be another row's, or of another topic: what is begun would be quarantined."""
     meaning = _hash(new)
-    is_same = meaning == _hash(old)
-    if is_same and not _reads_keys_otherwise(new, old):
+    is_same, is_led = meaning == _hash(old), _reads_keys_otherwise(new, old)
+    if is_same and not is_led and cut_of_bytes(new.format) == cut_of_bytes(old.format):
         return
     keys = in_hand(new, meaning)
     if is_same:
-        keys = list(_led_elsewhere(keys, new, old))
+        elsewhere = set(_led_elsewhere(keys, new, old)) if is_led else set[str]()
+        keys = [key for key in keys if key in elsewhere or _is_cut_otherwise(key, new, old)]
     if not keys:
         return
     shown = and_more([repr(printable(key)) for key in keys[:_SHOWN]], len(keys))
@@ -126,6 +127,10 @@ def _reads_keys_otherwise(new: Settings, old: Settings) -> bool:
     """Whether a key may lead elsewhere under the same hash: this prefix is in none; a restore's is."""
     is_exact = new.routing.file_name_match is FileNameMatch.EXACT
     return is_exact and new.s3.prefix != old.s3.prefix
+
+
+def _is_cut_otherwise(key: str, new: Settings, old: Settings) -> bool:
+    return cut_of_bytes(new.format, key) != cut_of_bytes(old.format, key)
 
 
 def _led_elsewhere(keys: Iterable[str], new: Settings, old: Settings) -> Iterator[str]:

@@ -53,6 +53,10 @@ _LOGICAL: Final = {
     ("int", "time-millis"): (Type.INT32, TIME),
     ("long", "timestamp-millis"): (Type.INT64, TIMESTAMP),
 }
+NUMBERS: Final = frozenset(
+    {"time-micros", "timestamp-micros", "timestamp-nanos", "local-timestamp-micros", "local-timestamp-nanos"}
+)
+"""Times that Connect has no type for: values are the numbers that Avro has, in their own fractions."""
 _SMALL: Final = {"int8": Type.INT8, "int16": Type.INT16}
 _OWN_PROPERTIES: Final = "avro"
 _OPTIONAL_MEMBERS: Final = 2

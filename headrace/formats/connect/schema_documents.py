@@ -379,8 +379,9 @@ def _kind(schema: ConnectSchema, below: str, imports: set[str]) -> str:
 
 
 def _options(schema: ConnectSchema, imports: set[str]) -> str:
-    found = schema.item if schema.type is Type.ARRAY else schema
-    if found.name != DECIMAL:
+    found = schema.items or schema.value or schema
+    # A map's values are of the scale 0 where nothing is said of the map.
+    if found.name != DECIMAL or (schema.type is Type.MAP and not decimal_scale(found)):
         return ""
     imports.add("confluent/meta.proto")
     return f' [(confluent.field_meta).params = {{key: "scale", value: "{decimal_scale(found)}"}}]'

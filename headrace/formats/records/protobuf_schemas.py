@@ -202,8 +202,8 @@ def _built_in() -> bytes:
     return bytes(found.SerializeToString())
 
 
-def logical_schema(message: Any, field: Any) -> ConnectSchema | None:
-    """The schema of messages that Connect has a type for; None for others."""
+def logical_schema(message: Any, field: Any, holder: Any = None) -> ConnectSchema | None:
+    """The schema of messages that Connect has a type for; None for others. `holder` is the map of a value."""
     match message.full_name:
         case "google.protobuf.Timestamp":
             return ConnectSchema(type=Type.INT64, name=TIMESTAMP, version=1, optional=True)
@@ -212,7 +212,7 @@ def logical_schema(message: Any, field: Any) -> ConnectSchema | None:
         case "google.type.TimeOfDay":
             return ConnectSchema(type=Type.INT32, name=TIME, version=1, optional=True)
         case "confluent.type.Decimal":
-            scale = field_parameters(field).get("scale", "0")
+            scale = registered_scale(field, holder) or "0"
             return ConnectSchema(
                 type=Type.BYTES, name=DECIMAL, version=1, parameters=((SCALE, scale),), optional=True
             )
@@ -229,6 +229,15 @@ def field_parameters(field: Any) -> Mapping[str, str]:
     options: Any = descriptor_pb2.FieldOptions.FromString(field.GetOptions().SerializeToString())
     extension: Any = meta_pb2.field_meta  # type: ignore[attr-defined]  # made when it is imported
     return dict(options.Extensions[extension].params)
+
+
+def registered_scale(field: Any, holder: Any = None) -> str | None:
+    """The scale that a field's decimals have by its metadata, or by those of `holder`, the map it is of.
+
+    A map's values have no place for metadata in the text of a schema.
+    """
+    own = field_parameters(field).get("scale")
+    return own if own is not None or holder is None else field_parameters(holder).get("scale")
 
 
 def wrapped(message: Any) -> Any:
@@ -317,7 +326,8 @@ def _field_schema(field: Any, path: tuple[str, ...], *, keeps_wrappers: bool) ->
     tag = ((f"{_PREFIX}Tag", str(field.number)),)
     if is_map(field):
         key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
-        keys, values = (_plain(each, path, keeps_wrappers=keeps_wrappers) for each in (key, value))
+        keys = _plain(key, path, keeps_wrappers=keeps_wrappers)
+        values = _plain(value, path, keeps_wrappers=keeps_wrappers, holder=field)
         return ConnectSchema(type=Type.MAP, key=keys, value=values, parameters=tag)
     inner = _plain(field, path, keeps_wrappers=keeps_wrappers)
     if field.is_repeated:
@@ -327,14 +337,14 @@ def _field_schema(field: Any, path: tuple[str, ...], *, keeps_wrappers: bool) ->
     return replace(schema, parameters=(*schema.parameters, *tag))
 
 
-def _plain(field: Any, path: tuple[str, ...], *, keeps_wrappers: bool) -> ConnectSchema:
-    """The schema of one value of a field."""
+def _plain(field: Any, path: tuple[str, ...], *, keeps_wrappers: bool, holder: Any = None) -> ConnectSchema:
+    """The schema of one value of a field; `holder` is the map whose values it is."""
     if field.enum_type is not None:
         prefix = f"{_PREFIX}Enum"
         symbols = ((f"{prefix}.{each.name}", str(each.number)) for each in field.enum_type.values)
         return ConnectSchema(type=Type.STRING, parameters=((prefix, field.enum_type.name), *symbols))
     if field.message_type is not None:
-        logical = logical_schema(field.message_type, field)
+        logical = logical_schema(field.message_type, field, holder)
         if logical is not None:
             return logical.as_optional(optional=False)
         return connect_schema(field.message_type, path, keeps_wrappers=keeps_wrappers)

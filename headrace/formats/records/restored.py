@@ -12,19 +12,20 @@ import numpy as np
 from headrace.formats.record_columns import NO_OFFSET, RecordColumns
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, position_header
 from headrace.formats.records.row_fields import (
-    BYTE_KINDS,
+    AS_JSON,
     FieldKind,
     KindOf,
     RecordFault,
     RecordFields,
     Row,
+    bytes_of_headers,
     content,
     from_base64,
     timestamp,
 )
 from headrace.model.columns import Headers, RowBatch
 from headrace.names.archive_names import ArchiveName, NameElement
-from headrace.options.choices import EnvelopeField, ValueFormat
+from headrace.options.choices import EnvelopeField
 from headrace.options.record_sources import ObjectHeaders, TimestampFrom
 from headrace.options.settings import FormatSettings
 
@@ -115,11 +116,10 @@ class EnvelopeReader:
 
     def __init__(self, settings: FormatSettings, kind_of: KindOf) -> None:
         as_json = {EnvelopeField.KEY: settings.key_format, EnvelopeField.VALUE: settings.value_format}
-        self._as_json = {field: as_json.get(field) is ValueFormat.JSON for field in EnvelopeField}
-        self._base64 = {
-            field: field in settings.envelope_base64 or _holds_bytes(field, kind_of)
-            for field in EnvelopeField
-        }
+        self._as_json = {field: as_json.get(field) in AS_JSON for field in EnvelopeField}
+        self._base64 = settings.envelope_base64
+        self._of_bytes = {field: kind_of((field.value,)) is FieldKind.BYTES for field in EnvelopeField}
+        self._are_bytes = bytes_of_headers(("headers",), kind_of)
         self._timestamp_kind = kind_of(("timestamp",))
 
     def __call__(self, row: Row) -> RecordFields:
@@ -142,12 +142,17 @@ class EnvelopeReader:
         return None if raw is None else self._opened(raw, field)
 
     def _opened(self, raw: msgspec.Raw, field: EnvelopeField) -> bytes | None:
-        if self._base64[field]:
+        if field in self._base64 or (self._of_bytes[field] and bytes(raw)[:1] == b'"'):
             return from_base64(content(raw), field.value)
         octets = bytes(raw)
         if octets[:1] in b"{[" or (self._as_json[field] and octets != b"null"):
             return msgspec.json.format(octets, indent=-1)  # compact, and otherwise digit for digit
         return content(octets)
+
+    def _header(self, name: str, raw: msgspec.Raw) -> bytes | None:
+        if self._are_bytes is not None and self._are_bytes(name):
+            return from_base64(content(raw), EnvelopeField.HEADERS.value)
+        return self._opened(raw, EnvelopeField.HEADERS)
 
     def _headers(self, members: dict[str, msgspec.Raw]) -> Headers:
         raw = members.get("headers")
@@ -156,26 +161,15 @@ class EnvelopeReader:
         try:
             if bytes(raw)[:1] == b"{":
                 named = _OBJECT.decode(raw)
-                return tuple(
-                    (name, self._opened(each, EnvelopeField.HEADERS)) for name, each in named.items()
-                )
+                return tuple((name, self._header(name, each)) for name, each in named.items())
             entries = [_OBJECT.decode(entry) for entry in _LIST.decode(raw)]
+            keys = [_TEXT.decode(entry["key"]) for entry in entries]
             return tuple(
-                (
-                    _TEXT.decode(entry["key"]),
-                    self._opened(entry["value"], EnvelopeField.HEADERS) if "value" in entry else None,
-                )
-                for entry in entries
+                (key, self._header(key, entry["value"]) if "value" in entry else None)
+                for key, entry in zip(keys, entries, strict=True)
             )
         except (msgspec.DecodeError, KeyError):
             raise RecordFault("the headers are no list of key and value", reason="not_an_envelope") from None
-
-
-def _holds_bytes(field: EnvelopeField, kind_of: KindOf) -> bool:
-    """Whether a field's content is bytes; headers are a map of it, or a list of keys and values."""
-    if field is not EnvelopeField.HEADERS:
-        return kind_of((field.value,)) is FieldKind.BYTES
-    return not BYTE_KINDS.isdisjoint({kind_of(("headers",)), kind_of(("headers", "value"))})
 
 
 def _offset(members: dict[str, msgspec.Raw]) -> Headers:

@@ -4,6 +4,7 @@ import base64
 import binascii
 from collections.abc import Callable
 from enum import Enum, auto
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -53,10 +54,13 @@ class FieldKind(Enum):
     LISTED_BYTES = auto()  # a list or map of them
     DAYS = auto()  # a date, which is a whole number in Connect's JSON
     TIME_OF_DAY = auto()
+    RECORD = auto()  # by itself, in no list or map: its members are of types of their own
     OTHER = auto()
 
 
 KindOf = Callable[[Path], FieldKind]
+AS_JSON: Final = frozenset({ValueFormat.JSON, ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
+"""Formats that are, or are made of, a field's JSON, quotes and all."""
 BYTE_KINDS: Final = frozenset({FieldKind.BYTES, FieldKind.LISTED_BYTES})
 
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -65,6 +69,8 @@ _TEXT: Final = msgspec.json.Decoder(str)
 _NUMBER: Final = msgspec.json.Decoder(int | float)
 _TIMESTAMP_MAX: Final = 2**63 - 1
 _DAY_MS: Final = 86_400_000
+_YEAR_DIGITS: Final = 4
+_DATE_DIGITS: Final = 8
 
 
 def field_at(row: Row | msgspec.Raw, path: Path) -> msgspec.Raw | None:
@@ -136,7 +142,7 @@ def from_base64(octets: bytes | None, what: str) -> bytes | None:
 
 
 def timestamp(raw: bytes | msgspec.Raw, kind: FieldKind = FieldKind.OTHER) -> int:
-    """Milliseconds since 1970: a number as it is, text as ISO 8601 (UTC without a zone).
+    """Milliseconds since 1970: a number as it is, text as ISO 8601 (UTC without a zone), or in digits.
 
     A number of DAYS is one of days, one of TIME_OF_DAY no moment. Null is PRODUCE_TIME. Fault
     (`not_a_timestamp`) for anything else, and for times before 1970, which Kafka does not keep.
@@ -158,11 +164,17 @@ def timestamp(raw: bytes | msgspec.Raw, kind: FieldKind = FieldKind.OTHER) -> in
 def _whole(octets: bytes, kind: FieldKind) -> int:
     if kind is FieldKind.TIME_OF_DAY:
         return -1
-    return int(_NUMBER.decode(octets)) * (_DAY_MS if kind is FieldKind.DAYS else 1)
+    number = _NUMBER.decode(octets)
+    # A part of a millisecond before 1970 is before it, too, which a whole number would not show.
+    return -1 if number < 0 else int(number) * (_DAY_MS if kind is FieldKind.DAYS else 1)
 
 
 def _iso(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() else iso_ms(text)
+    """Of ISO 8601, or of milliseconds in digits: but for those that are a date of it, or a year alone."""
+    are_digits = text.isascii() and text.isdigit() and len(text) != _DATE_DIGITS
+    if are_digits and len(text) == _YEAR_DIGITS:
+        raise ValueError("a year is no moment")
+    return int(text) if are_digits else iso_ms(text)
 
 
 def header_entries(raw: bytes | msgspec.Raw) -> Headers:
@@ -187,6 +199,18 @@ def _listed(entry: msgspec.Raw) -> tuple[str, bytes | None]:
     return _TEXT.decode(members["key"]), content(members["value"]) if "value" in members else None
 
 
+def bytes_of_headers(path: Path, kind_of: KindOf) -> Callable[[str], bool] | None:
+    """Which headers, by their names, are bytes at this path; None where none is.
+
+    Of a record each member is by itself. A map is of one type, and of a list of keys and values the value is.
+    """
+    kind = kind_of(path)
+    if kind is FieldKind.RECORD:
+        return cache(lambda name: kind_of((*path, name)) is FieldKind.BYTES)
+    are_bytes = kind in BYTE_KINDS or kind_of((*path, "value")) in BYTE_KINDS
+    return (lambda _name: True) if are_bytes else None
+
+
 class FieldReader:
     """Takes key, value, headers and timestamp out of rows, as the settings name them."""
 
@@ -198,13 +222,14 @@ class FieldReader:
         self._value = None if value is None else NeededField(value, "value")
         self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
         self._timestamp = None if moment is None else NeededField(moment, "timestamp")
-        self._headers_are_bytes = self._headers is not None and (
-            kind_of(self._headers) in BYTE_KINDS or kind_of((*self._headers, "value")) in BYTE_KINDS
-        )
+        self._are_bytes = None if self._headers is None else bytes_of_headers(self._headers, kind_of)
         self._key_as_json = settings.key_format is ValueFormat.JSON
-        self._value_as_json = settings.value_format is ValueFormat.JSON
+        self._value_as_json = settings.value_format in AS_JSON
         self._key_is_bytes = key is not None and kind_of(key) is FieldKind.BYTES
         self._value_is_bytes = value is not None and kind_of(value) is FieldKind.BYTES
+        if self._value_is_bytes and settings.value_format is not ValueFormat.JSON:
+            # Bytes are what they hold, as those of an envelope are; for a schema's formats that is JSON.
+            self._value_as_json = False
         self._timestamp_kind = FieldKind.OTHER if moment is None else kind_of(moment)
 
     def __call__(self, row: Row) -> RecordFields:
@@ -221,8 +246,10 @@ class FieldReader:
         if self._headers is not None:
             found = field_at(row, self._headers)
             headers = () if found is None else header_entries(found)
-            if self._headers_are_bytes:
-                headers = tuple((name, from_base64(each, "header")) for name, each in headers)
+            if (are_bytes := self._are_bytes) is not None:
+                headers = tuple(
+                    (name, from_base64(each, "header") if are_bytes(name) else each) for name, each in headers
+                )
         if self._timestamp is not None:
             milliseconds = timestamp(self._timestamp(row), self._timestamp_kind)
         return RecordFields(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
@@ -232,4 +259,5 @@ def _as(raw: msgspec.Raw, *, as_json: bool, is_bytes: bool, what: str) -> bytes 
     """JSON as it is, the bytes after base64, or plain content."""
     if as_json:
         return None if bytes(raw) == b"null" else bytes(raw)
-    return from_base64(content(raw), what) if is_bytes else content(raw)
+    # What may be bytes or a number is bytes where it is a text.
+    return from_base64(content(raw), what) if is_bytes and bytes(raw)[:1] == b'"' else content(raw)

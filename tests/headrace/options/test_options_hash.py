@@ -1,5 +1,5 @@
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -216,6 +216,30 @@ def test_objects_of_bytes_have_a_hash_of_their_own(
     """1.0.0 unpacked them, so its positions are of other bytes: what it has begun is not resumed."""
     settings = load_with(_ARCHIVE | options)
     assert (options_of_object("hash", settings.format, key) != "hash") is is_marked
+
+
+_CUTS: Final[list[tuple[dict[str, Any], str]]] = [
+    ({"chunk_bytes": 3000}, "-3000"),
+    ({"compression": Compression.NONE}, "-stored"),
+    ({"chunk_bytes": 3000, "compression": Compression.NONE}, "-3000-stored"),
+    ({"compression": Compression.GZIP}, ""),
+]
+
+
+@pytest.mark.parametrize(("change", "mark"), _CUTS)
+@pytest.mark.parametrize("key", ["in/x.bin", "x.BYTES", "x.bin.gz", "in/x.jsonl", "x.csv.gz", "x"])
+def test_what_cuts_bytes_is_meaning_where_they_are_found(change: dict[str, Any], mark: str, key: str) -> None:
+    """Of objects that are called so, and of members of archives; others, and defaults, keep their hash."""
+    auto = replace(decode_options(InputFormat.AUTO).format, compression=Compression.AUTO, chunk_bytes=4096)
+    changed = replace(auto, **change)
+    may_hold_bytes = "bin" in key.lower() or "bytes" in key.lower()
+
+    assert options_hash(changed, ROUTING) == options_hash(auto, ROUTING)
+    assert options_of_object("hash", auto, key) == "hash"
+    assert options_of_object("hash", changed, key) == f"hash{mark if may_hold_bytes else ''}"
+    assert options_of_object("hash", replace(changed, packing=ZIPS), key) == f"hash{mark}"
+    # By the format itself it is in the hash of all.
+    assert options_of_object("hash", replace(changed, input_format=InputFormat.BYTES), key) == "hash"
 
 
 def test_routers_send_records_elsewhere_and_other_transforms_do_not() -> None:

@@ -642,6 +642,17 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="envelope raw",
         ),
         pytest.param(
+            {
+                "input.format": "avro",
+                "value.format": "avro",
+                "value.source": "field:x",
+                "schema.registry.url": "http://r",
+            },
+            "value.format = 'avro': avro is the whole row, of which value.source takes one field; use auto, "
+            "json or json-schema",
+            id="a field as Avro",
+        ),
+        pytest.param(
             {"input.envelope.base64": "key"},
             "input.envelope.base64 = 'key': means nothing without input.envelope=aiven",
             id="base64 alone",

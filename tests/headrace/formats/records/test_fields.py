@@ -222,6 +222,9 @@ def test_headers_of_another_shape_are_bad(row: bytes) -> None:
         ('"2023-11-14 23:13:20.123456789+01:00"', 1_700_000_000_123),
         ('"2023-11-14T22:13:20.1Z"', 1_700_000_000_100),
         ('"2023-11-14"', 1_699_920_000_000),
+        ('"20231114"', 1_699_920_000_000),
+        ('"20231114T221320Z"', 1_700_000_000_000),
+        ('"0"', 0),
     ],
 )
 def test_timestamps(text: str, milliseconds: int) -> None:
@@ -230,7 +233,20 @@ def test_timestamps(text: str, milliseconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["-1", "1e30", "true", "[1]", '"soon"', '""', '"1969-12-31T23:59:59Z"', '"2023-13-01"']
+    "text",
+    [
+        "-1",
+        "-0.5",
+        '"2026"',
+        '"20261331"',
+        "1e30",
+        "true",
+        "[1]",
+        '"soon"',
+        '""',
+        '"1969-12-31T23:59:59Z"',
+        '"2023-13-01"',
+    ],
 )
 def test_what_is_no_timestamp(text: str) -> None:
     """A bad record, not a wrong time."""
@@ -359,6 +375,120 @@ def test_lists_of_bytes_are_lists(input_format: InputFormat) -> None:
     source = MemorySource(out.getvalue() if input_format is InputFormat.PARQUET else avro)
 
     assert _keys(source, decode_options(input_format, key_source=FieldSource(("k",)))) == [b'["/w==",null]']
+
+
+@pytest.mark.parametrize("input_format", [InputFormat.AVRO, InputFormat.PARQUET])
+@pytest.mark.parametrize(
+    "changes",
+    [{"headers": FieldHeaders(("headers",))}, {"envelope": Envelope.AIVEN}],
+    ids=["fields", "aiven"],
+)
+def test_headers_of_a_record_are_of_their_own_types(
+    input_format: InputFormat, changes: dict[str, Any]
+) -> None:
+    """Whatever a neighbour is called; those of a list of keys and values are of the type of the value."""
+    named = {"a": b"\0\1", "value": b"\0\2", "b": "text", "n": 7, "o": None}
+    fields = [
+        {"name": name, "type": kind}
+        for name, kind in zip(named, ("bytes", "bytes", "string", "int"), strict=False)
+    ]
+    record = {"type": "record", "name": "H", "fields": [*fields, {"name": "o", "type": ["null", "bytes"]}]}
+    content = file_of(
+        {"type": "record", "name": "R", "fields": [{"name": "headers", "type": ["null", record]}]},
+        [{"headers": named}],
+    )
+    if input_format is InputFormat.PARQUET:
+        kinds = {"a": pa.binary(), "value": pa.binary(), "b": pa.string(), "n": pa.int32(), "o": pa.binary()}
+        out = io.BytesIO()
+        pq.write_table(pa.table({"headers": pa.array([named], pa.struct(list(kinds.items())))}), out)
+        content = out.getvalue()
+
+    (batch,) = decode_all(MemorySource(content), decode_options(input_format, **changes)).batches
+
+    assert batch.headers == ((("a", b"\0\1"), ("value", b"\0\2"), ("b", b"text"), ("n", b"7"), ("o", None)),)
+
+
+_DATE: Any = {"type": "int", "logicalType": "date"}
+_DAY: Any = dt.date(2026, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "key"),
+    [
+        (["null", "bytes", "long"], b"\0\xff", b"\0\xff"),
+        (["null", "bytes", "long"], 7, b"7"),
+        (["null", "bytes", "long"], None, None),
+        (["null", "bytes", {"type": "fixed", "name": "F", "size": 2}], b"\0\xff", b"\0\xff"),
+        (["null", "string", "long"], "AP8=", b"AP8="),
+        # Nothing tells which of the two a row has.
+        (["null", "bytes", "string"], "AP8=", b"AP8="),
+    ],
+)
+def test_bytes_of_a_union_are_bytes_where_they_are_told_from_texts(kind: Any, value: Any, key: Any) -> None:
+    """By the JSON of the row, which has them as texts, and numbers as such."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "key", "type": kind}]}
+    source = MemorySource(file_of(schema, [{"key": value}]))
+
+    assert _keys(source, decode_options(InputFormat.AVRO, key_source=FieldSource(("key",)))) == [key]
+    assert _keys(source, decode_options(InputFormat.AVRO, envelope=Envelope.AIVEN)) == [key]
+
+
+def test_bytes_of_records_among_others_are_bytes() -> None:
+    """The field of each record that has it."""
+    records = [
+        {
+            "type": "record",
+            "name": name,
+            "fields": [{"name": "k", "type": "bytes"}, {"name": name, "type": "int"}],
+        }
+        for name in "ab"
+    ]
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", *records]}]}
+    source = MemorySource(file_of(schema, [{"x": {"k": b"\0\xff", "a": 1}}, {"x": {"k": b"\1", "b": 1}}]))
+
+    assert _keys(source, decode_options(InputFormat.AVRO, key_source=FieldSource(("x", "k")))) == [
+        b"\0\xff",
+        b"\1",
+    ]
+
+
+@pytest.mark.parametrize("style", list(JsonFormat))
+@pytest.mark.parametrize(
+    ("kind", "value", "moment"),
+    [
+        (["null", _DATE, "string"], _DAY, 1_769_817_600_000),
+        (["null", _DATE, "string"], "2026-01-31", 1_769_817_600_000),
+        (["null", "long", "string"], 5, 5),
+        (["null", {"type": "int", "logicalType": "time-millis"}, "string"], dt.time(1), None),
+    ],
+)
+def test_days_of_a_union_are_days(style: JsonFormat, kind: Any, value: Any, moment: int | None) -> None:
+    """In Connect's JSON they are numbers, which were taken for milliseconds."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "t", "type": kind}]}
+    options = decode_options(InputFormat.AVRO, timestamp=FieldSource(("t",)), json_format=style)
+
+    found = decode_all(MemorySource(file_of(schema, [{"t": value}])), options)
+
+    times = [
+        each for batch in found.batches if batch.timestamps_ms is not None for each in batch.timestamps_ms
+    ]
+    assert times == ([] if moment is None else [moment])
+    assert [bad.reason for bad in found.bad] == (["not_a_timestamp"] if moment is None else [])
+
+
+def test_numbers_of_a_union_of_days_and_others_are_no_moments_in_connects_json() -> None:
+    """Days and milliseconds look the same there; elsewhere days are texts."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "t", "type": ["null", _DATE, "long"]}]}
+    source = MemorySource(file_of(schema, [{"t": _DAY}, {"t": 2**40}]))
+
+    def found(style: JsonFormat) -> Decoded:
+        moment = FieldSource(("t",))
+        return decode_all(source, decode_options(InputFormat.AVRO, timestamp=moment, json_format=style))
+
+    (batch,) = found(JsonFormat.ISO).batches
+    assert batch.timestamps_ms is not None
+    assert batch.timestamps_ms.tolist() == [1_769_817_600_000, 2**40]
+    assert [bad.reason for bad in found(JsonFormat.CONNECT).bad] == ["not_a_timestamp"] * 2
 
 
 def test_raw_avro_with_a_key_from_a_field() -> None:

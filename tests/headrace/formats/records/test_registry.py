@@ -64,6 +64,19 @@ def test_avro_values_are_the_datum_behind_the_id() -> None:
     assert values == [head + datum(ROW, row) for row in ROWS]
 
 
+@pytest.mark.parametrize("schema", [["null", ROW], [ROW, "null"], ["string", "null", ROW], "null"], ids=str)
+def test_a_datum_that_is_null_as_a_whole_is_a_null_value(schema: Any) -> None:
+    """A tombstone, as with every other format of values, and no datum in the framing."""
+    registry = _registry()
+    rows = [None, *([] if schema == "null" else [ROWS[0]]), None]
+
+    decoded = decode_all(MemorySource(file_of(schema, rows)), _options(registry))
+
+    head = frame(registry, "orders-value", json.dumps(schema))
+    assert decoded.values == [None if row is None else head + datum(schema, row) for row in rows]
+    assert decoded.bad == []
+
+
 @contextmanager
 def _http_registry(*, status: int = 200) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """A registry over HTTP that knows registering, looking up and giving back; and what it was asked."""

@@ -12,31 +12,23 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka.schema_registry import Schema
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.records.registry import frame
 from headrace.formats.records.registry_connection import registry_client
 from headrace.model.errors import InvalidObject
-from headrace.options.choices import InputFormat, JsonFormat, ValueFormat
+from headrace.options.choices import Envelope, InputFormat, JsonFormat, ValueFormat
 from headrace.options.record_sources import FieldSource
-from headrace.options.schema_settings import RegistrySettings
-from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputFormat
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
-from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import registry
 from tests.headrace.formats.memory_source import MemorySource, decode_all
+from tests.headrace.formats.records.framed_values import decoded, latest, read_back
 from tests.headrace.options.loading import load_with, problems_with
 from tests.support.http_serving import QuietHandler, serving
 
-_KINDS: Final = {
-    ValueFormat.JSON_SCHEMA: ConverterKind.JSON_SCHEMA,
-    ValueFormat.PROTOBUF: ConverterKind.PROTOBUF,
-}
-_BOTH: Final = pytest.mark.parametrize("form", list(_KINDS))
+_BOTH: Final = pytest.mark.parametrize("form", [ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF])
 _OPTIONAL: Final[Any] = {"default": None}
 ROW: Final[dict[str, Any]] = {
     "type": "record",
@@ -72,36 +64,15 @@ VALUE: Final[dict[str, Any]] = {
 }
 
 
-def _decoded(content: bytes, one: RegistrySettings, form: ValueFormat, kind: InputFormat) -> Any:
-    options = decode_options(kind, value_format=form, registry=one, json_format=JsonFormat.CONNECT)
-    return decode_all(MemorySource(content), options)
-
-
-def _read_back(values: Any, one: RegistrySettings, form: ValueFormat) -> list[Any]:
-    settings = ConverterSettings(kind=_KINDS[form], registry=one)
-    converter = RecordConverter(converters(settings), output(OutputFormat.PARQUET))
-    found = converter.convert(fetched(list(values)))
-    assert found.faults == ()
-    return [row for run in found.runs for row in run.value.arrow().to_pylist(maps_as_pydicts="strict")]
-
-
-def _latest(one: RegistrySettings, kind: str, text: str) -> RegistrySettings:
-    """The registry with a schema for the topic's values, by which they are to be written."""
-    # The registry in memory is its client's, and a client that of these settings.
-    found = replace(one, use_latest=True)
-    registry_client(found).register_schema("orders-value", Schema(text, kind))
-    return found
-
-
 @_BOTH
 def test_rows_of_avro_come_back_from_what_is_registered_for_them(form: ValueFormat) -> None:
     """Every type, and nulls; the schema is that of the object."""
     one = registry()
     rows = [VALUE, {**VALUE, "name": None, "tags": [], "counts": {}}]
 
-    found = _decoded(file_of(ROW, rows), one, form, InputFormat.AVRO)
+    found = decoded(file_of(ROW, rows), one, form, InputFormat.AVRO)
 
-    assert _read_back(found.values, one, form) == rows
+    assert read_back(found.values, one, form) == rows
 
 
 @_BOTH
@@ -123,9 +94,9 @@ def test_rows_of_parquet_come_back(form: ValueFormat) -> None:
     out = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, kind), out)
 
-    found = _decoded(out.getvalue(), one, form, InputFormat.PARQUET)
+    found = decoded(out.getvalue(), one, form, InputFormat.PARQUET)
 
-    assert _read_back(found.values, one, form) == rows
+    assert read_back(found.values, one, form) == rows
 
 
 @_BOTH
@@ -144,9 +115,9 @@ def test_what_json_shows_otherwise_than_the_schema_of_parquet_comes_back(form: V
     out = io.BytesIO()
     pq.write_table(table, out)
 
-    found = _decoded(out.getvalue(), one, form, InputFormat.PARQUET)
+    found = decoded(out.getvalue(), one, form, InputFormat.PARQUET)
 
-    assert _read_back(found.values, one, form) == [
+    assert read_back(found.values, one, form) == [
         {
             "First_Name": "Ada",
             "a_b": 1,
@@ -160,11 +131,11 @@ def test_what_json_shows_otherwise_than_the_schema_of_parquet_comes_back(form: V
 def test_rows_of_parquet_keep_their_names_for_a_schema_that_is_registered() -> None:
     """Whose author knows them; and fields are found by them whatever the value is."""
     schema = {"type": "object", "properties": {"First Name": {"type": "string"}}}
-    one = _latest(registry(), "JSON", json.dumps(schema))
+    one = latest(registry(), "JSON", json.dumps(schema))
     out = io.BytesIO()
     pq.write_table(pa.table({"First Name": ["Ada"]}), out)
 
-    found = _decoded(out.getvalue(), one, ValueFormat.JSON_SCHEMA, InputFormat.PARQUET)
+    found = decoded(out.getvalue(), one, ValueFormat.JSON_SCHEMA, InputFormat.PARQUET)
     keyed = decode_options(
         InputFormat.PARQUET,
         value_format=ValueFormat.JSON_SCHEMA,
@@ -187,11 +158,11 @@ def test_a_uuid_of_16_bytes_comes_back_as_text(form: ValueFormat) -> None:
     fields = [{"name": "u", "type": uuid}, {"name": "v", "type": "U"}]
     rows = [{"u": b"\1" * 16, "v": b"\2" * 16}]
 
-    found = _decoded(
+    found = decoded(
         file_of({"type": "record", "name": "R", "fields": fields}, rows), one, form, InputFormat.AVRO
     )
 
-    (row,) = _read_back(found.values, one, form)
+    (row,) = read_back(found.values, one, form)
     assert row == {"u": str(UUID(bytes=b"\1" * 16)), "v": str(UUID(bytes=b"\2" * 16))}
 
 
@@ -203,16 +174,16 @@ def test_a_number_that_is_not_finite_is_no_0_in_a_message() -> None:
     rows = [{"f": 1.5, "i": {"d": 2.5}}, {"f": math.nan, "i": {"d": 0}}, {"f": 0, "i": {"d": -math.inf}}]
 
     content = file_of({"type": "record", "name": "R", "fields": fields}, rows)
-    found = _decoded(content, one, ValueFormat.PROTOBUF, InputFormat.AVRO)
+    found = decoded(content, one, ValueFormat.PROTOBUF, InputFormat.AVRO)
 
-    assert _read_back(found.values, one, ValueFormat.PROTOBUF) == [rows[0]]
+    assert read_back(found.values, one, ValueFormat.PROTOBUF) == [rows[0]]
     assert [row.reason for row in found.bad] == ["not_protobuf"] * 2
 
 
 def test_confluents_own_deserializer_reads_what_is_written_as_json_schema() -> None:
     """And validates it: moments are whole numbers, bytes and decimals base64."""
     one = registry()
-    found = _decoded(file_of(ROW, [VALUE]), one, ValueFormat.JSON_SCHEMA, InputFormat.AVRO)
+    found = decoded(file_of(ROW, [VALUE]), one, ValueFormat.JSON_SCHEMA, InputFormat.AVRO)
 
     read = JSONDeserializer(None, schema_registry_client=registry_client(one))
     row = read(found.values[0], SerializationContext("orders", MessageField.VALUE))
@@ -228,23 +199,56 @@ def test_lines_of_json_are_written_by_the_newest_schema(form: ValueFormat) -> No
         ValueFormat.JSON_SCHEMA: ("JSON", json.dumps(schema)),
         ValueFormat.PROTOBUF: ("PROTOBUF", 'syntax = "proto3"; message R { int64 id = 1; string name = 2; }'),
     }
-    one = _latest(registry(), *texts[form])
+    one = latest(registry(), *texts[form])
 
-    found = _decoded(b'{"id":1,"name":"a"}\n{"id":2}\n', one, form, InputFormat.JSONL)
+    found = decoded(b'{"id":1,"name":"a"}\n{"id":2}\n', one, form, InputFormat.JSONL)
 
-    first, second = _read_back(found.values, one, form)
+    first, second = read_back(found.values, one, form)
     assert first == {"id": 1, "name": "a"}
     assert second["id"] == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [("x", {"value_source": FieldSource(("x",))}), ("value", {"envelope": Envelope.AIVEN})],
+    ids=["field", "envelope"],
+)
+def test_a_field_is_written_as_its_json(name: str, changes: dict[str, Any]) -> None:
+    """Texts with their quotes, of a wrapper their values; null is a null value, and bytes are JSON."""
+    texts = (b'"hello"', b'"12"', b"12", b'"null"', b"null", b'{"a": 1}')
+    lines = b"".join(b'{"%s":%s}\n' % (name.encode(), text) for text in texts)
+    strings = 'syntax = "proto3"; import "google/protobuf/wrappers.proto"; message R { string a = 1; }'
+
+    by_json = decoded(
+        lines, latest(registry(), "JSON", "{}"), ValueFormat.JSON_SCHEMA, InputFormat.JSONL, **changes
+    )
+    one = latest(registry(), "PROTOBUF", strings)
+    by_message = decoded(
+        b'{"%s":"{\\"a\\":\\"x\\"}"}\n{"%s":{"a":"x"}}\n' % (name.encode(), name.encode()),
+        one,
+        ValueFormat.PROTOBUF,
+        InputFormat.JSONL,
+        **changes,
+    )
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "bytes"}]}
+    of_bytes = decoded(
+        file_of(schema, [{name: b'{"a":"x"}'}]), one, ValueFormat.PROTOBUF, InputFormat.AVRO, **changes
+    )
+
+    shown = [None if value is None else value[5:].replace(b" ", b"") for value in by_json.values]
+    assert shown == [b'"hello"', b'"12"', b"12", b'"null"', None, b'{"a":1}']
+    assert [row.reason for row in by_message.bad] == ["not_protobuf"]
+    assert by_message.values == of_bytes.values
+
+
 def test_a_row_that_is_no_message_is_a_bad_row() -> None:
     """Nothing of it is left out: a member that the schema lacks, a text for a number."""
-    one = _latest(registry(), "PROTOBUF", 'syntax = "proto3"; message R { int64 id = 1; }')
+    one = latest(registry(), "PROTOBUF", 'syntax = "proto3"; message R { int64 id = 1; }')
     lines = b'{"id":1}\n{"id":1,"more":2}\n{"id":"x"}\n[1]\n{"id":4}\n'
 
-    found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+    found = decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
 
-    assert [row["id"] for row in _read_back(found.values, one, ValueFormat.PROTOBUF)] == [1, 4]
+    assert [row["id"] for row in read_back(found.values, one, ValueFormat.PROTOBUF)] == [1, 4]
     assert [row.reason for row in found.bad] == ["not_protobuf"] * 3
     assert [row.raw for row in found.bad] == [b'{"id":1,"more":2}', b'{"id":"x"}', b"[1]"]
 
@@ -290,10 +294,10 @@ def test_a_value_that_its_field_does_not_hold_is_bad(kind: str, good: bytes, bad
         f'import "google/{file}.proto"; ' for file in files if file.split("/")[1] in kind.lower()
     )
     text = f'syntax = "proto3"; {imports}message R {{ {kind} = 1; }}'
-    one = _latest(registry(), "PROTOBUF", text)
+    one = latest(registry(), "PROTOBUF", text)
     lines = b"".join(b'{"x":%s}\n' % value for value in (good, *bad)) + b"[]\n"
 
-    found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+    found = decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
 
     assert len(found.values) == 1
     assert [row.reason for row in found.bad] == ["not_protobuf"] * (len(bad) + 1)
@@ -320,10 +324,10 @@ def test_a_wrapper_is_written_of_its_value(
 ) -> None:
     """As a sink archives it, or of the message that it is."""
     text = f'syntax = "proto3"; import "google/protobuf/wrappers.proto"; message R {{ {kind} = 1; }}'
-    one = _latest(registry(), "PROTOBUF", text)
+    one = latest(registry(), "PROTOBUF", text)
     lines = b"".join(b'{"x":%s}\n' % value for value in (plain, whole, b"null", *bad))
 
-    found = _decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+    found = decoded(lines, one, ValueFormat.PROTOBUF, InputFormat.JSONL)
 
     assert found.values[0] == found.values[1]
     assert len(found.values) == 3
@@ -332,9 +336,9 @@ def test_a_wrapper_is_written_of_its_value(
 
 def test_a_row_without_a_member_that_its_message_needs_is_bad() -> None:
     """As messages of the older syntax may."""
-    one = _latest(registry(), "PROTOBUF", 'syntax = "proto2"; message R { required int32 x = 1; }')
+    one = latest(registry(), "PROTOBUF", 'syntax = "proto2"; message R { required int32 x = 1; }')
 
-    found = _decoded(b'{}\n{"x":1}\n', one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+    found = decoded(b'{}\n{"x":1}\n', one, ValueFormat.PROTOBUF, InputFormat.JSONL)
 
     assert len(found.values) == 1
     assert [row.reason for row in found.bad] == ["not_protobuf"]
@@ -365,20 +369,20 @@ def test_a_schema_without_counterpart_quarantines_its_object(
     rows = [{"u": 1}] if "u" in str(schema["fields"][0]["name"]) else [{"n": None, "i": 1}]
 
     with pytest.raises(InvalidObject, match=message) as caught:
-        _decoded(file_of(schema, rows), registry(), form, InputFormat.AVRO)
+        decoded(file_of(schema, rows), registry(), form, InputFormat.AVRO)
 
     assert caught.value.reason == "schema_refused"
 
 
 def test_a_subject_of_another_type_or_without_a_schema_is_told() -> None:
     """Before any row is written."""
-    one = _latest(registry(), "JSON", "{}")
+    one = latest(registry(), "JSON", "{}")
     with pytest.raises(InvalidObject, match="is of the type JSON, not PROTOBUF"):
-        _decoded(b"{}\n", one, ValueFormat.PROTOBUF, InputFormat.JSONL)
+        decoded(b"{}\n", one, ValueFormat.PROTOBUF, InputFormat.JSONL)
 
     empty = replace(registry(), use_latest=True)
     with pytest.raises(InvalidObject, match="has no schema for the subject orders-value"):
-        _decoded(b"{}\n", empty, ValueFormat.JSON_SCHEMA, InputFormat.JSONL)
+        decoded(b"{}\n", empty, ValueFormat.JSON_SCHEMA, InputFormat.JSONL)
 
 
 _REGISTRY: Final = {"schema.registry.url": "http://r:8081"}
