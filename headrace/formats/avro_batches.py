@@ -284,10 +284,8 @@ class BlockReader:
             for number, index in enumerate(sorted(faults))
         )
         rows: Column | None = None
-        nulls: Sequence[bool] = ()
+        nulls = self._nulls_of([data[index].value for index in good])
         if texts is not None:
-            if self._may_be_null:
-                nulls = nulls_of([data[index].value for index in good], self._node)
             rows = self._as_values(pa.array([text for text in texts if text is not None], pa.string()), nulls)
         values = rows
         if self._described is not None:
@@ -332,6 +330,9 @@ class BlockReader:
             middle = len(values) // 2
             return self._texts(values[:middle]) + self._texts(values[middle:])
         return texts
+
+    def _nulls_of(self, values: list[Any]) -> Sequence[bool]:
+        return nulls_of(values, self._node) if self._may_be_null and self._wants_json else ()
 
     def _as_values(self, texts: Any, nulls: Any) -> Column:
         """Texts as values, null where the datum is one of `nulls`: NaN, a `null` of JSON, deletes no key."""
