@@ -121,6 +121,24 @@ def test_the_chart_is_of_this_version_and_has_the_alerts() -> None:
     assert (CHART / "files" / "alerts.yaml").read_text() == alerts.read_text()
 
 
+def test_what_pages_install_is_kept_by_an_upgrade() -> None:
+    """`helm upgrade --values` takes the default for what was given by `--set`: the image of a placeholder."""
+    pages = {path.name: path.read_text() for path in (TOP / "docs").glob("*.md")}
+    lines = [
+        (page, line)
+        for page, text in pages.items()
+        for line in text.splitlines()
+        if line.startswith("    helm ")
+    ]
+    (block,) = re.findall(r"^```yaml\n(image:.*?)^```$", pages["container.md"], re.MULTILINE | re.DOTALL)
+    values = yaml.safe_load(block)
+
+    assert {page for page, _ in lines} == {"container.md", "operations.md"}
+    assert not [line for _, line in lines if "--set" in line]
+    assert jsonschema.Draft7Validator(SCHEMA).is_valid({**VALUES, **values})
+    assert set(values["image"]) == {"repository", "tag"}
+
+
 def _render(*arguments: str) -> "subprocess.CompletedProcess[str]":
     helm = shutil.which("helm")
     if helm is None:

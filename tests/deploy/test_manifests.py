@@ -1,6 +1,7 @@
 """compose.yaml and the Kubernetes example: what they say, with the configurations beside them."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ingest.service.endpoints import endpoints
 
 TOP = Path(__file__).parents[2]
 KUBERNETES = TOP / "deploy" / "kubernetes"
+WORKER = KUBERNETES / "worker"
 COMPOSE = TOP / "deploy" / "compose"
 
 
@@ -49,29 +51,54 @@ def settings(file: Path, *, environment: dict[str, str], files: dict[str, str]) 
 
 
 def test_every_resource_of_the_kustomization_is_there_and_named_alike() -> None:
-    """One name and one label for all of it."""
+    """One name for all of it, and a label that pods of the chart do not have: they share the name."""
     kustomization = read(KUBERNETES / "kustomization.yaml")
     listed = set(kustomization["resources"])
     there = {path.name for path in KUBERNETES.glob("*.yaml")} - {"kustomization.yaml", "secret.example.yaml"}
 
     assert listed == there
-    assert kustomization["configMapGenerator"] == [{"name": "headrace-ingester", "files": ["headrace.json"]}]
+    assert kustomization["configMapGenerator"] == [{"name": "headrace", "files": ["headrace.json"]}]
     for name in (*listed, "secret.example.yaml"):
-        assert read(KUBERNETES / name)["metadata"]["name"] == "headrace-ingester"
-    selected = {"app.kubernetes.io/name": "headrace-ingester"}
+        assert read(KUBERNETES / name)["metadata"]["name"] == "headrace"
+    selected = {"app.kubernetes.io/name": "headrace", "app.kubernetes.io/component": "ingester"}
     assert read(KUBERNETES / "service.yaml")["spec"]["selector"] == selected
     assert read(KUBERNETES / "disruption-budget.yaml")["spec"]["selector"]["matchLabels"] == selected
     assert read(KUBERNETES / "network-policy.yaml")["spec"]["podSelector"]["matchLabels"] == selected
 
 
+@pytest.mark.parametrize(
+    ("folder", "name", "secret", "account"),
+    [(KUBERNETES, "headrace", "headrace", "headrace"), (WORKER, "headrace-worker", "headrace-worker", None)],
+)
+def test_it_is_applied_over_the_first_version(
+    folder: Path, name: str, secret: str, account: str | None
+) -> None:
+    """A deployment's selector is immutable; another name would be a second one, without secret and role."""
+    deployment = read(folder / "deployment.yaml")
+    pod = deployment["spec"]["template"]["spec"]
+    (mounted,) = (one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one)
+
+    assert deployment["metadata"]["name"] == name
+    assert deployment["spec"]["selector"] == {"matchLabels": {"app.kubernetes.io/name": name}}
+    assert mounted == secret == read(folder / "secret.example.yaml")["metadata"]["name"]
+    assert account is None or pod["serviceAccountName"] == account
+
+
 def test_chart_and_examples_may_be_in_one_namespace() -> None:
-    """As docs/container.md has them: none has a name of another's, and no selector takes another's pods."""
+    """As docs/container.md has them: none has a name of another's, and no selector takes another's pods.
+
+    But for that of the deployment, which cannot be changed any more: the owner decides whose pods are whose.
+    """
+    page = (TOP / "docs" / "container.md").read_text()
+    (release,) = re.findall(r"^    helm .* install (\S+) ", page, re.MULTILINE)
     pods = {
-        "chart": {"app.kubernetes.io/name": "headrace", "app.kubernetes.io/instance": "headrace"},
+        "chart": {"app.kubernetes.io/name": "headrace", "app.kubernetes.io/instance": release},
         "ingester": read(KUBERNETES / "deployment.yaml")["spec"]["template"]["metadata"]["labels"],
         "worker": read(KUBERNETES / "worker" / "deployment.yaml")["spec"]["template"]["metadata"]["labels"],
     }
-    named = {"chart": {"headrace", "headrace-connectors"}, "ingester": set(), "worker": set()}
+    secrets = set(re.findall(r"create secret generic (\S+)|^secret: (\S+)$", page, re.MULTILINE))
+    assert secrets == {(release, ""), ("", release)}
+    named = {"chart": {release, f"{release}-connectors"}, "ingester": set(), "worker": set()}
     for manifest in MANIFESTS:
         whose = "worker" if manifest.parent.name == "worker" else "ingester"
         document = read(manifest)
@@ -80,7 +107,8 @@ def test_chart_and_examples_may_be_in_one_namespace() -> None:
         selector = spec.get("podSelector", spec.get("selector", {}))
         labels = selector.get("matchLabels", selector)
         taken = {other for other, pod in pods.items() if labels and labels.items() <= pod.items()}
-        assert taken <= {whose}, manifest
+        may_be = {whose, "chart"} if document["kind"] == "Deployment" and whose == "ingester" else {whose}
+        assert taken <= may_be, manifest
 
     assert not named["chart"] & named["ingester"]
     assert not named["chart"] & named["worker"]
@@ -110,13 +138,49 @@ def test_the_network_policy_admits_to_each_port_whom_it_is_for(
 
 
 def test_the_role_of_each_pod_is_that_of_its_service_account() -> None:
-    """On EKS a pod of the default account has no rights in AWS."""
-    for folder in (KUBERNETES, KUBERNETES / "worker"):
+    """Pods of the default account would have the rights of all; where to name a role is shown."""
+    for folder in (KUBERNETES, WORKER):
         account = read(folder / "service-account.yaml")["metadata"]
         pod = read(folder / "deployment.yaml")["spec"]["template"]["spec"]
 
         assert pod["serviceAccountName"] == account["name"]
-        assert "eks.amazonaws.com/role-arn" in account["annotations"]
+        assert "eks.amazonaws.com/role-arn: arn:" in (folder / "service-account.yaml").read_text()
+
+
+def test_the_workers_account_has_no_role_that_is_not_there() -> None:
+    """STS refuses it, and the chain does not ask for the node's role or Pod Identity after that."""
+    assert "annotations" not in read(WORKER / "service-account.yaml")["metadata"]
+
+
+def test_the_page_on_aws_names_the_accounts_that_are_there() -> None:
+    """In associations and trust policies: one of another name gives no rights, and says nothing."""
+    page = (TOP / "docs" / "aws.md").read_text()
+    accounts = {
+        folder: read(folder / "service-account.yaml")["metadata"]["name"] for folder in (KUBERNETES, WORKER)
+    }
+
+    named = re.findall(r"--service-account (\S+)|system:serviceaccount:\w+:([\w-]+)", page)
+    assert {one or other for one, other in named} == {accounts[KUBERNETES]}
+    assert len(named) == 2
+    assert f"[deploy/kubernetes](container.md#kubernetes) that is `{accounts[KUBERNETES]}`" in page
+    assert f"[deploy/kubernetes/worker](worker.md) `{accounts[WORKER]}`" in page
+
+
+def test_the_page_on_aws_pushes_to_a_repository_that_it_made() -> None:
+    """After a log-in to it; ECR makes none by a push. What was made is removed in the end."""
+    page = (TOP / "docs" / "aws.md").read_text()
+    (pushed,) = re.findall(r"^    docker push (\S+)/([\w-]+):", page, re.MULTILINE)
+    done = [
+        f"ecr create-repository .* {pushed[1]}",
+        f"docker login .* {pushed[0]}",
+        "docker push",
+        "delete-repository",
+    ]
+    found = [re.search(f"{one}", page) for one in done]
+
+    places = [one.start() for one in found if one]
+    assert len(places) == len(done)
+    assert places == sorted(places)
 
 
 MANIFESTS = sorted(path for path in KUBERNETES.rglob("*.yaml") if path.stem != "kustomization")

@@ -63,6 +63,19 @@ def test_an_ingester_of_another_namespace_has_a_job_of_its_own(file: str, label:
     ]
 
 
+def test_the_manifest_leaves_pods_of_the_chart_to_the_charts_own() -> None:
+    """They share a label with deploy/kubernetes, and would be under its job and their own."""
+    monitor = yaml.safe_load((DEPLOY / "prometheus" / "pod-monitor.yaml").read_text())
+    by_name, by_instance = monitor["spec"]["selector"]["matchExpressions"]
+    names = {
+        yaml.safe_load(file.read_text())["spec"]["template"]["metadata"]["labels"][by_name["key"]]
+        for file in (DEPLOY / "kubernetes").rglob("deployment.yaml")
+    }
+
+    assert (by_name["operator"], set(by_name["values"])) == ("In", names)
+    assert by_instance == {"key": "app.kubernetes.io/instance", "operator": "DoesNotExist"}
+
+
 CONFIG: Any = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
 NAME = "__meta_kubernetes_pod_label_app_kubernetes_io_name"
 INSTANCE = "__meta_kubernetes_pod_label_app_kubernetes_io_instance"
@@ -90,7 +103,7 @@ def _relabelled(job: Any, meta: dict[str, str]) -> str | None:
 @pytest.mark.parametrize(
     ("meta", "job"),
     [
-        pytest.param({NAME: "headrace-ingester"}, "ingest/headrace-ingester", id="ingester"),
+        pytest.param({NAME: "headrace"}, "ingest/headrace", id="ingester"),
         pytest.param({NAME: "headrace-worker"}, "ingest/headrace-worker", id="worker"),
         pytest.param({NAME: "headrace", INSTANCE: "blue"}, "ingest/blue", id="chart"),
         pytest.param({NAME: "grafana", INSTANCE: "blue"}, None, id="another's pod"),
