@@ -100,6 +100,7 @@ class NullValues(StrEnum):
 
     WRITE = "write"
     IGNORE = "ignore"
+    REPORT = "report"
     FAIL = "fail"
 
 

@@ -74,8 +74,9 @@ NULL_VALUES = option(
     choice(NullValues),
     "write",
     Group.SINK,
-    "A record without a value (a tombstone): `write` it, `ignore` it, or `fail`: it is a bad record. In a "
-    "format that cannot hold it, it is a bad record as well.",
+    "A record without a value (a tombstone): `write` it, `ignore` it, `report` it, which is to ignore it and "
+    "have a dead letter of it as of a bad record (`errors.*`), or `fail`: it is a bad record. In a format that "
+    "cannot hold it, it is a bad record as well.",
 )
 TAKEOVER_INDEXES = option(
     "takeover.indexes",

@@ -89,7 +89,12 @@ _S3: Final = (
     changed("s3.schema.partition.affix.type", "`schema_name={{schema_name}}` in `file.name.template`"),
 )
 _RECORDS: Final = (
-    changed("behavior.on.null.values", "`behavior.on.null.values`; `fail` unless it is given, as there"),
+    changed(
+        "behavior.on.null.values",
+        "`behavior.on.null.values`; `fail` unless it is given, as there; `ignore` is `report` with "
+        "`errors.tolerance=all` and a dead letter topic, which gets each null there, too",
+    ),
+    changed("report.null.values.to.dlq", "`false`: `behavior.on.null.values=ignore` makes no dead letters"),
     changed(
         "tombstone.encoded.partition",
         "the directory in `sidecars.tombstones.template`, where tombstones are written",

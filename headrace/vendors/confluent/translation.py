@@ -134,7 +134,7 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     nulls = given.choice(
         "behavior.on.null.values", {each: each for each in ("fail", "ignore", "write")}, "fail"
     )
-    given.own("behavior.on.null.values", nulls, by="behavior.on.null.values")
+    given.own("behavior.on.null.values", _nulls(given, nulls), by="behavior.on.null.values")
     option = "tombstone.encoded.partition"
     directory = given.text(option, "tombstone")
     if not has_keys and given.own_given("output.layout") == LayoutName.HEADRACE:
@@ -155,6 +155,21 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     # Whole, for its directories are between whatever `directory.delim` is.
     names = name_template(given, Delimiters.of(given), [directory])
     given.own("sidecars.tombstones.template", names, by=option)
+
+
+def _nulls(given: Translation, nulls: str) -> str:
+    """What becomes of nulls: those that are ignored go to the dead letter topic there, if there is one."""
+    option = "report.null.values.to.dlq"
+    is_reported = given.flag(option, default=True)
+    has_letters = bool(given.own_given("errors.deadletterqueue.topic.name"))
+    if nulls != "ignore":
+        given.unused(option, without="behavior.on.null.values=ignore")
+    elif not has_letters or given.own_given("errors.tolerance").lower() != "all":
+        # With a tolerance of none its task ends at the first one.
+        given.unused(option, without="errors.tolerance=all and errors.deadletterqueue.topic.name")
+    elif is_reported:
+        return "report"
+    return nulls
 
 
 def _escaped(separator: str) -> str:
