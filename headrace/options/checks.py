@@ -422,6 +422,12 @@ def warnings(values: Values) -> tuple[str, ...]:
                 else "quarantines its object instead"
             )
         )
+    layout, most = sink.LAYOUT, sink.MAX_OPEN_FILES
+    if direction(values) is Direction.SINK and values.is_given(most) and values[layout] != "headrace":
+        found.append(
+            f"max.open.files={values[most]}: above it objects close before their triggers, which the sink of "
+            f"{layout.name}={values[layout]} does not do"
+        )
     idle = [option.name for option in _OF_THE_QUEUE if values.is_given(option)]
     if idle and values[reading_options.QUEUE] is None:
         found.append(f"without sqs.queue.url these have nothing to do: {', '.join(idle)}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.names.archive_names import LayoutName
 from headrace.options.declarations import (
     BY_NAME,
     format_options,
@@ -50,6 +51,8 @@ from headrace.options.sink_settings import (
 from headrace.options.transforms import TransformChain
 from headrace.options.value_types import FormError
 
+# Each takes some 15 to 30 KB of a slot, besides what it holds: 3 GB at most.
+_MOST_OPEN_FILES: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -310,10 +313,12 @@ def _rotation(values: Values) -> RotationSettings:
 
 def _buffer(values: Values, state_dir: Path) -> BufferSettings:
     given = values[sink.BUFFER_DIR]
+    # Objects of another sink's layout close by its triggers: only what a slot can bear bounds them.
+    is_unlimited = values[sink.LAYOUT] is not LayoutName.HEADRACE and not values.is_given(sink.MAX_OPEN_FILES)
     return BufferSettings(
         max_bytes=values[sink.BUFFER_BYTES],
         directory=state_dir / "buffer" if given is None else Path(given),
-        max_open_objects=values[sink.MAX_OPEN_FILES],
+        max_open_objects=_MOST_OPEN_FILES if is_unlimited else values[sink.MAX_OPEN_FILES],
     )
 
 

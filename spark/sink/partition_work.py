@@ -104,6 +104,11 @@ class PartitionWork:
         return self._offsets.committed_offset
 
     @property
+    def max_open_objects(self) -> int:
+        """Above so many open objects of a slot the oldest closes early."""
+        return self._tools.settings.sink.buffer.max_open_objects
+
+    @property
     def is_at_stop(self) -> bool:
         """True once everything before the record at which it stops is read."""
         return self.stop is not None and self._offsets.position >= self.stop.offset

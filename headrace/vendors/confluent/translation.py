@@ -161,10 +161,10 @@ def _nulls(given: Translation, nulls: str) -> str:
     """What becomes of nulls: those that are ignored go to the dead letter topic there, if there is one."""
     option = "report.null.values.to.dlq"
     is_reported = given.flag(option, default=True)
-    has_letters = bool(given.own_given("errors.deadletterqueue.topic.name"))
+    has_dead_letters = bool(given.own_given("errors.deadletterqueue.topic.name"))
     if nulls != "ignore":
         given.unused(option, without="behavior.on.null.values=ignore")
-    elif not has_letters or given.own_given("errors.tolerance").lower() != "all":
+    elif not has_dead_letters or given.own_given("errors.tolerance").lower() != "all":
         # With a tolerance of none its task ends at the first one.
         given.unused(option, without="errors.tolerance=all and errors.deadletterqueue.topic.name")
     elif is_reported:
