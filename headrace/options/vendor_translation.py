@@ -140,6 +140,14 @@ class Translation:
         """
         return self._ours.get(option, "")
 
+    def own_family(self, name: str) -> dict[str, str]:
+        """An option of ours that is given next to theirs, and those below it."""
+        return {
+            option: text
+            for option, text in self._ours.items()
+            if option == name or option.startswith(f"{name}.")
+        }
+
     def worker_family(self, name: str) -> dict[str, str]:
         """What the worker's file says of an option, and of those below it."""
         return {
