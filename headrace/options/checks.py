@@ -392,7 +392,10 @@ def _check_delays(values: Values) -> None:
         (record_options.RETRY_DELAY, record_options.RETRY_DELAY_MAX),
     ):
         if values.are_good(low, high) and values[low] > values[high]:
-            values.refuse(low, f"must not exceed {high.name} ({values[high]})")
+            if values.is_written(low) or not values.is_written(high):
+                values.refuse(low, f"must not exceed {high.name} ({values[high]})")
+            else:
+                values.refuse(high, f"must not be less than {low.name} ({values[low]})")
 
 
 def _check_endpoints(values: Values) -> None:

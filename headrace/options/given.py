@@ -17,7 +17,8 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 class Entry:
     """One option as given: `raw` as it was written, `text` with references replaced.
 
-    `is_vendors`: `spelled` is another vendor's option, and not an old name of ours.
+    `is_vendors`: `spelled` is another vendor's option, and not an old name of ours. `is_default`: it is
+    not written anywhere, and that vendor's connector has it so.
     """
 
     option: str
@@ -25,6 +26,7 @@ class Entry:
     raw: str
     text: str
     is_vendors: bool = False
+    is_default: bool = False
 
     @property
     def is_hidden(self) -> bool:

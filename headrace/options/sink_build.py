@@ -143,9 +143,14 @@ def _values(
     entries: Mapping[str, Entry], own: Mapping[str, Entry], problems: Problems, broken: frozenset[str]
 ) -> Values:
     """The sink's options with a route's own in their place, checked; no problem is noted twice."""
-    found = Problems()
-    values = Values({**entries, **own}, found, broken)
-    check_sink(values)
+    given = {**entries, **own}
+    while True:
+        found = Problems()
+        values = Values(given, found, broken)
+        check_sink(values)
+        if not values.idle:
+            break
+        given = {name: entry for name, entry in given.items() if name not in values.idle}
     told = {(problem.option, problem.message) for problem in problems}
     for problem in found:
         if (problem.option, problem.message) not in told:

@@ -138,22 +138,36 @@ def load(
     """
     limits = _limits(worker_config)
     references = References(environment=environment, read_file=read_file, limits=limits.references)
+    found, idle = None, frozenset[str]()
     try:
-        found = _load(
-            text,
-            kind,
-            references,
-            limits,
-            environment=environment,
-            read_file=read_file,
-            overrides=overrides,
-            worker_config=worker_config,
-            read_bytes=read_bytes,
-            vendors=vendors,
-        )
+        while found is None:
+            try:
+                found = _load(
+                    text,
+                    kind,
+                    references,
+                    limits,
+                    environment=environment,
+                    read_file=read_file,
+                    overrides=overrides,
+                    worker_config=worker_config,
+                    read_bytes=read_bytes,
+                    vendors=vendors,
+                    idle=idle,
+                )
+            except _IdleError as error:
+                idle |= error.options
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
     return replace(found, warnings=tuple(map(references.hidden, found.warnings)))
+
+
+class _IdleError(Exception):
+    """Options of ours that a vendor's connector has by default mean nothing next to what is given."""
+
+    def __init__(self, options: frozenset[str]) -> None:
+        self.options = options
+        super().__init__(options)
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:
@@ -187,7 +201,9 @@ def _load(
     worker_config: str | None,
     read_bytes: ReadBytes,
     vendors: tuple[Vendor, ...],
+    idle: frozenset[str] = frozenset(),
 ) -> Settings:
+    """The settings without `idle`, defaults of a vendor's connector; _IdleError where there are others."""
     problems = Problems()
     file = read_text(text, kind, problems)
     # Given as something else than a text: said already.
@@ -210,7 +226,8 @@ def _load(
             problems=problems,
             is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
         )
-        file, overrides = dict(translated.options), _NONE
+        file = {name: text for name, text in translated.options.items() if name not in idle}
+        overrides = _NONE
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
@@ -240,6 +257,8 @@ def _load(
     group = group_read(given, problems) if takes_over else None
     check_spark(gathered.entries, problems)
     check(values)
+    if values.idle:
+        raise _IdleError(frozenset(values.idle))
     routes: tuple[GivenRoute, ...] = ()
     if is_sink:
         routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
@@ -353,6 +372,8 @@ def _spell(gathered: Gathered, translated: Translated) -> None:
     for own, theirs in translated.spelled.items():
         if own in gathered.entries:
             gathered.entries[own] = replace(gathered.entries[own], spelled=theirs, is_vendors=True)
+    for own in translated.defaults & gathered.entries.keys():
+        gathered.entries[own] = replace(gathered.entries[own], is_default=True)
     _drop_overruled(gathered)
 
 

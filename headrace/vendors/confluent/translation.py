@@ -145,8 +145,10 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
         given.unused(option, without="behavior.on.null.values=write")
         return
     if not has_keys:
+        keys = "store.kafka.keys"
+        missing = "" if given.is_given(keys) else "is missing; it "
         given.refuse(
-            "store.kafka.keys", "must be true with behavior.on.null.values=write: a tombstone is its key"
+            keys, f"{missing}must be true with behavior.on.null.values=write: a tombstone is its key"
         )
         return
     if "{" in directory or "}" in directory:
