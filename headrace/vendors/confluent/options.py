@@ -31,6 +31,10 @@ _CONNECTOR: Final = (
     kept("schema.compatibility", "`schema.compatibility`"),
     changed("avro.codec", "`file.compression.type` of Avro: `null` is `none`, `deflate` is `gzip`"),
     changed("parquet.codec", "`file.compression.type` of Parquet; `lz4_raw` is `lz4`"),
+    changed(
+        "parquet.avro.write-old-list-structure",
+        "`false` is what is written: lists have three levels; `true` is refused",
+    ),
     kept("enhanced.avro.schema.support", "`output.avro.enhanced.schemas`"),
     kept("connect.meta.data", "`output.avro.connect.metadata`"),
     kept("allow.optional.map.keys", "`output.avro.optional.map.keys`"),

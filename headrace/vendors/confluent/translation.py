@@ -70,7 +70,7 @@ def translate_formats(given: Translation) -> None:
 
 
 def _refuse_full_records(given: Translation) -> None:
-    """Refuse the rows of whole records, and those that have their schema with them."""
+    """Refuse rows of whole records, those that have their schema with them, and lists of two levels."""
     option, known = "mode", ("GENERIC", "BACKUP_FULL_RECORD")
     if given.choice(option, {each: each for each in known}, "GENERIC") != "GENERIC":
         given.refuse(
@@ -79,6 +79,11 @@ def _refuse_full_records(given: Translation) -> None:
             f"it, and set output.layout=headrace, file.name.template={DEFAULT_TEMPLATE} and "
             "behavior.on.null.values=write, or store.kafka.keys=true and store.kafka.headers=true",
         )
+    option = "parquet.avro.write-old-list-structure"
+    if given.flag(option, default=False):
+        given.refuse(option, "makes lists of two levels, which are written with three here; remove it")
+    elif given.is_given(option):
+        given.note(option, Fate.NEEDLESS, "lists are written with three levels anyway")
     option = "format.json.schema.enable"
     if given.flag(option, default=False):
         given.refuse(option, "writes a schema into every row, which is not done here; remove it")
