@@ -197,6 +197,7 @@ def _translate_statements(given: Translation) -> None:
         for own, value in read[id(each)].own(padding, codec).items():
             if value != base.get(own):
                 given.own(f"{route}{own}", value, by=_KCQL)
+    _warn_of_idle(given, [read[id(each)] for each in statements])
     pads_right = (padding is not None and padding[0] is Side.RIGHT) or any(
         each.pads_on_the_right for each in read.values()
     )
@@ -230,6 +231,13 @@ def _padding(given: Translation) -> tuple[Side, int] | None:
             given.note(_PADDING_LENGTH, Fate.NEEDLESS, f"means nothing without {_PADDING}, as for Lenses")
         return None
     return side, 12 if length < 0 else length
+
+
+def _warn_of_idle(given: Translation, statements: list[StatementOptions]) -> None:
+    idle = {name: without for each in statements for name, without in each.idle.items()}
+    if idle:
+        found = ", ".join(f"'{name}' without {without}" for name, without in sorted(idle.items()))
+        given.warn(f"{_KCQL} has properties that decide nothing, as in Lenses: {found}")
 
 
 def _warn_of_statements(given: Translation, statements: tuple[Statement, ...]) -> None:
