@@ -62,6 +62,7 @@ from headrace.options.worker_limits import (
     worker_limits,
 )
 from headrace.vendors.aiven.translation import AIVEN
+from headrace.vendors.class_names import sink_class, unclear_class, with_whole_names
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
@@ -81,6 +82,7 @@ VENDORS: Final[tuple[Vendor, ...]] = (
 def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:
     """The vendor whose connector `connector.class` names; None for our own classes and unknown ones."""
     named = configuration.get("connector.class", "").strip()
+    named = sink_class(named, configuration) or named
     return next((vendor for vendor in vendors if named in vendor.classes), None)
 
 
@@ -210,7 +212,9 @@ def _load(
     unread = {canonical(problem.option) for problem in problems}
     for problem in limits.problems({**file, **overrides}):
         problems.add(problem.option, problem.message)
-    worker = None if worker_config is None else connector_defaults(worker_config, problems)
+    worker = None if worker_config is None else with_whole_names(connector_defaults(worker_config, problems))
+    names = {*file, *overrides}
+    file, overrides = with_whole_names(file, names), with_whole_names(overrides, names)
     vendor = vendor_of({**file, **overrides}, vendors)
     if vendor is None:
         _check_class({**file, **overrides}, problems)
@@ -301,7 +305,7 @@ def _load(
 def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
     """Raise SettingsError for a class that is not known: which options there are is decided by it."""
     named = configuration.get("connector.class", "").strip()
-    message = None if "${" in named else unknown_class(named)
+    message = None if "${" in named else unclear_class(named) or unknown_class(named)
     if message is not None:
         problems.add("connector.class", message, named)
         problems.raise_if_any()
