@@ -7,6 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
+from headrace.conversion.null_values import (
+    BY_VALUE,
+    FAILING_NULL,
+    FAULTS_OF_NULLS,
+    IGNORED,
+    NULL_KEY,
+    REPORTED_NULL,
+    null_problem,
+)
 from headrace.conversion.side_rows import side_output
 from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
@@ -55,13 +64,7 @@ from headrace.options.sink_settings import (
     SinkSettings,
 )
 
-_WITHOUT_NULLS: Final = frozenset({OutputFormat.BYTES, OutputFormat.TEXT, OutputFormat.CSV})
-_BY_VALUE: Final = frozenset({LayoutName.CONFLUENT, LayoutName.LENSES})
-_ROWS_OF_RECORDS: Final = frozenset({OutputFormat.AVRO, OutputFormat.PARQUET})
 _STAGES: Final = {OutputField.KEY: Stage.KEY_CONVERTER, OutputField.VALUE: Stage.VALUE_CONVERTER}
-
-FAILING_NULL: Final = ("null_value", "the value is null, and behavior.on.null.values is fail")
-"""Reason and sentence of a record whose null value is not wanted."""
 
 
 def _glue_versions(settings: GlueSettings) -> Callable[[str], tuple[str, str] | None]:
@@ -170,17 +173,12 @@ class RecordConverter:
         Blocks on the schema registry where a schema is not known yet. Raises SourceUnavailable while the
         registry does not answer, AccessDenied while it refuses the user.
         """
-        faults, ignored = RowFaults(), np.zeros(0, np.int64)
-        without_value = null_rows(records.values)
-        if self._nulls is NullValues.IGNORE:
-            ignored = without_value
-        elif self._nulls is NullValues.FAIL:
-            for row in without_value.tolist():
-                faults.add(row, *FAILING_NULL)
+        faults = RowFaults()
+        ignored = self._judged_nulls(null_rows(records.values), faults)
         key_data, value_data = framed(records, self._converters)
         keys = self._of_field(OutputField.KEY, key_data, records.topic, faults)
         values = self._of_field(OutputField.VALUE, value_data, records.topic, faults)
-        if self._output.layout in _BY_VALUE and not self._holds_all:
+        if self._output.layout in BY_VALUE and not self._holds_all:
             # There a null is whatever the converter makes one of.
             ignored = np.union1d(ignored, self._null_values(values, faults))
             values = [each for each in values if self._is_writable(each, records.topic, faults)]
@@ -196,10 +194,13 @@ class RecordConverter:
         good[list(faults.found)] = False
         good[ignored] = False
         noted = faults.noted(records, but=set(ignored.tolist()))
+        if self._nulls is NullValues.REPORT:
+            noted += _faults(records, ignored, *REPORTED_NULL)
+            noted.sort(key=_offset)
         made = runs(records, keys, values, np.flatnonzero(good))
         if self._writable is not None:
             made = self._writable.of(made, noted)
-            noted.sort(key=lambda fault: fault.offset)
+            noted.sort(key=_offset)
         if self._members is not None:
             written = [run.value for run in made]
             self._members.note(records.topic, written, read=len(records), kept=sum(map(len, made)))
@@ -222,11 +223,14 @@ class RecordConverter:
     def _null_values(self, segments: list[Segment], faults: RowFaults) -> Numbers:
         """The rows without a value that are ignored; the same rows as faults, where they fail."""
         nulls = [each.rows[each.column.nulls()] for each in segments]
-        rows = np.concatenate(nulls) if nulls else np.zeros(0, np.int64)
+        return self._judged_nulls(np.concatenate(nulls) if nulls else np.zeros(0, np.int64), faults)
+
+    def _judged_nulls(self, rows: Numbers, faults: RowFaults) -> Numbers:
+        """Those of these rows, which have no value, that are ignored; they are faults where they fail."""
         if self._nulls is NullValues.FAIL:
             for row in rows.tolist():
                 faults.add(row, *FAILING_NULL)
-        return rows if self._nulls is NullValues.IGNORE else np.zeros(0, np.int64)
+        return rows if self._nulls in IGNORED else np.zeros(0, np.int64)
 
     def _is_writable(self, segment: Segment, topic: str, faults: RowFaults) -> bool:
         """Whether the layout's rows can have this schema; else its rows are faults."""
@@ -245,15 +249,11 @@ class RecordConverter:
         return without_nulls([segment], *problem, faults)
 
 
-NULL_KEY: Final = ("null_key", "the key is null, and sidecars=keys has a row for each")
-"""Reason and sentence of a record without a key, where there are objects of keys."""
-
-
 def schema_problems(
     output: OutputSettings, values: ConvertedColumn, topic: str
 ) -> list[tuple[int, tuple[str, str]]]:
     """The places of values whose schema the layout's rows cannot have, each with reason and sentence."""
-    if output.layout not in _BY_VALUE or output.envelope:
+    if output.layout not in BY_VALUE or output.envelope:
         return []
     if isinstance(values, InferredValues):
         form = values.form
@@ -271,46 +271,6 @@ def _schema_problem(
     if why is None:
         return None
     return "schema_unfit", f"output.format={output.format} cannot hold the values of topic {topic}: {why}"
-
-
-def null_problem(
-    output: OutputSettings, field: OutputField, column: ConvertedColumn
-) -> tuple[str, str] | None:
-    """Reason and sentence of a null that has no place in the output; None where a null has one."""
-    wanted = output.format
-    if field in output.fields and output.layout is LayoutName.AIVEN and wanted in _ROWS_OF_RECORDS:
-        # Bytes and texts have a schema that takes nulls.
-        plain = column.form in {Form.BYTES, Form.TEXT}
-        return (
-            None
-            if plain
-            else ("null_value", f"the {field} is null, for which Aiven's {wanted} has no schema")
-        )
-    if output.envelope or output.fields != (field,) or not _refuses_nulls(output, field, column):
-        return None
-    return "null_value", f"the {field} is null, which output.format={wanted} without an envelope cannot hold"
-
-
-def _refuses_nulls(output: OutputSettings, field: OutputField, column: ConvertedColumn) -> bool:
-    """Whether the bare rows of this part have none for a null."""
-    if field is OutputField.VALUE and output.sidecars.tombstone_template is not None:
-        # They are no rows of it.
-        return False
-    if output.layout is LayoutName.LENSES:
-        # What is to be ignored is found by its value afterwards.
-        return output.null_values is not NullValues.IGNORE
-    if output.format in _ROWS_OF_RECORDS:
-        if field is OutputField.VALUE and (column.form is Form.JSON or isinstance(column, InferredValues)):
-            # Whatever its neighbours are: rows of values are records.
-            return True
-        return column.schema is not None and (column.schema.is_record or _is_required(output, column.schema))
-    # A null is an empty line of Aiven's csv.
-    return output.layout is not LayoutName.AIVEN and output.format in _WITHOUT_NULLS
-
-
-def _is_required(output: OutputSettings, schema: ColumnSchema) -> bool:
-    """Whether an object of this schema of Kafka Connect's cannot have nulls; what is inferred cannot."""
-    return output.layout in _BY_VALUE and (schema.connect is None or not schema.connect.optional)
 
 
 class SinkRecords(Protocol):
@@ -366,7 +326,7 @@ class TransformedRecords:
                 transformed = self._nulls.joined([self._held(each, faults) for each in transformed])
             typed = map(self._nulls.typed, put_together(transformed, tells_versions=self._tells_versions))
             kept = [held for each in typed if len(held := self._held(each, faults))]
-            if self._output.null_values is NullValues.IGNORE:
+            if self._output.null_values in IGNORED:
                 ignored += sum(map(len, made.runs)) - sum(map(len, kept))
             for each in kept:
                 shaped = (self._of_layout(one, faults) for one in self._shaped(each, faults))
@@ -375,7 +335,7 @@ class TransformedRecords:
         if self._members is not None:
             written = [run.value for run in found]
             self._members.note(records.topic, written, read=len(records), kept=sum(map(len, found)))
-        faults.sort(key=lambda fault: fault.offset)
+        faults.sort(key=_offset)
         return Conversion(runs=tuple(found), faults=tuple(faults), ignored=ignored)
 
     def _held(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
@@ -384,13 +344,13 @@ class TransformedRecords:
         gone = np.zeros(len(run), np.bool_)
         if self._output.null_values is not NullValues.WRITE:
             gone |= nulls
-        if self._output.null_values is NullValues.FAIL:
-            faults += _faults(run, nulls, *FAILING_NULL)
+        if (fault := FAULTS_OF_NULLS.get(self._output.null_values)) is not None:
+            faults += _faults(run.records, nulls, *fault)
         for field, column in ((OutputField.KEY, run.key), (OutputField.VALUE, run.value)):
             problem = null_problem(self._output, field, column)
             if problem is not None:
                 unheld = column.nulls() & ~gone
-                faults += _faults(run, unheld, *problem, stage=_STAGES[field])
+                faults += _faults(run.records, unheld, *problem, stage=_STAGES[field])
                 gone |= unheld
         unfit = RowFaults()
         self._rows.check(run.records, unfit)
@@ -419,7 +379,7 @@ class TransformedRecords:
         """The records whose values the layout's rows can have the schema of; others are faults."""
         problems = schema_problems(self._output, run.value, run.records.topic)
         for row, problem in problems:
-            faults += _faults(run, np.array([row]), *problem)
+            faults += _faults(run.records, np.array([row]), *problem)
         if not problems:
             return run
         return run.take(np.setdiff1d(np.arange(len(run)), [row for row, _ in problems]))
@@ -437,8 +397,12 @@ class TransformedRecords:
         return runs(run.records, keys, values, np.flatnonzero(good))
 
 
+def _offset(fault: RecordFault) -> int:
+    return fault.offset
+
+
 def _faults(
-    run: ConvertedRecords,
+    records: KafkaRecords,
     rows: npt.NDArray[np.bool_] | Numbers,
     reason: str,
     message: str,
@@ -446,5 +410,5 @@ def _faults(
 ) -> list[RecordFault]:
     return [
         RecordFault(offset=offset, reason=reason, message=message, stage=stage)
-        for offset in run.records.offsets[rows].tolist()
+        for offset in records.offsets[rows].tolist()
     ]

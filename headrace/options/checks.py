@@ -392,7 +392,10 @@ def _check_delays(values: Values) -> None:
         (record_options.RETRY_DELAY, record_options.RETRY_DELAY_MAX),
     ):
         if values.are_good(low, high) and values[low] > values[high]:
-            values.refuse(low, f"must not exceed {high.name} ({values[high]})")
+            if values.is_written(low) or not values.is_written(high):
+                values.refuse(low, f"must not exceed {high.name} ({values[high]})")
+            else:
+                values.refuse(high, f"must not be less than {low.name} ({values[low]})")
 
 
 def _check_endpoints(values: Values) -> None:
@@ -421,6 +424,12 @@ def warnings(values: Values) -> tuple[str, ...]:
                 if direction(values) is Direction.SINK
                 else "quarantines its object instead"
             )
+        )
+    layout, most = sink.LAYOUT, sink.MAX_OPEN_FILES
+    if direction(values) is Direction.SINK and values.is_given(most) and values[layout] != "headrace":
+        found.append(
+            f"max.open.files={values[most]}: above it objects close before their triggers, which the sink of "
+            f"{layout.name}={values[layout]} does not do"
         )
     idle = [option.name for option in _OF_THE_QUEUE if values.is_given(option)]
     if idle and values[reading_options.QUEUE] is None:

@@ -18,7 +18,8 @@ _FREE_TEXTS: Final = ("transforms.", "predicates.")
 class Entry:
     """One option as given: `raw` as it was written, `text` with references replaced.
 
-    `is_vendors`: `spelled` is another vendor's option, and not an old name of ours.
+    `is_vendors`: `spelled` is another vendor's option, and not an old name of ours. `is_default`: it is
+    not written anywhere, and that vendor's connector has it so.
     """
 
     option: str
@@ -26,6 +27,7 @@ class Entry:
     raw: str
     text: str
     is_vendors: bool = False
+    is_default: bool = False
 
     @property
     def is_hidden(self) -> bool:

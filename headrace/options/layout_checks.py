@@ -164,7 +164,9 @@ def check_layout(values: Values) -> None:
         return
     layout, chosen = values[sink.LAYOUT], output_format(values)
     if chosen not in form.formats:
-        values.refuse(sink.FORMAT, f"is not one of output.layout={layout}; it has {', '.join(form.formats)}")
+        values.refuse_idle(
+            sink.FORMAT, f"is not one of output.layout={layout}; it has {', '.join(form.formats)}"
+        )
         return
     _check_fields(values, form)
     if layout is LayoutName.AIVEN:
@@ -176,7 +178,7 @@ def check_layout(values: Values) -> None:
     if values.is_given(compression) and values.are_good(compression):
         named = values[compression]
         if named not in codecs and named != "auto":
-            values.refuse(
+            values.refuse_idle(
                 compression,
                 f"is not written in {chosen} of output.layout={layout}; it takes {', '.join(codecs)}",
             )
@@ -187,7 +189,7 @@ def _check_fields(values: Values, form: LayoutForm) -> None:
     if not form.has_choice:
         for option in (sink.FIELDS, sink.ENVELOPE):
             if values.is_given(option):
-                values.refuse(
+                values.refuse_idle(
                     option,
                     f"means nothing with output.layout={layout}, whose rows are always "
                     f"{', '.join(form.fields)}; remove it",
@@ -230,8 +232,10 @@ def _check_lenses(values: Values, chosen: OutputFormat) -> None:
             option, "gives bytes, which bare JSON cannot hold; set output.envelope=true (store.envelope)"
         )
     if chosen is OutputFormat.CSV and values.are_good(sink.ENVELOPE) and values[sink.ENVELOPE]:
+        missing = "" if values.is_given(sink.ENVELOPE) else "is missing, and "
         values.refuse(
-            sink.ENVELOPE, f"must be false with output.format=csv and output.layout={LayoutName.LENSES}"
+            sink.ENVELOPE,
+            f"{missing}must be false with output.format=csv and output.layout={LayoutName.LENSES}",
         )
     is_value = values.are_good(sink.FIELDS) and values[sink.FIELDS] == (OutputField.VALUE,)
     if values.is_given(sink.FIELDS) and not is_value and _is_bare(values):
@@ -270,4 +274,6 @@ def _check_own_options(values: Values) -> None:
         (layout_options.INNER_CODEC, OutputFormat.AVRO),
     ):
         if values.is_given(option) and not (is_aiven and values[sink.FORMAT] is wanted):
-            values.refuse(option, f"means nothing without output.layout=aiven and output.format={wanted}")
+            values.refuse_idle(
+                option, f"means nothing without output.layout=aiven and output.format={wanted}"
+            )

@@ -109,7 +109,7 @@ def check_sidecars(
         if role not in roles:
             for option in (form, packed):
                 if values.is_given(option):
-                    values.refuse(option, f"means nothing without {role} in sidecars")
+                    values.refuse_idle(option, f"means nothing without {role} in sidecars")
             continue
         needed += [form, packed]
         if values.is_given(sink.FIELDS) and field in values[sink.FIELDS]:
@@ -192,7 +192,9 @@ def _check_codec(
 ) -> None:
     known = codecs[values[form]]
     if values[packed] not in (*known, Compression.AUTO):
-        values.refuse(packed, f"cannot be written in {form.name}={values[form]}; it takes {', '.join(known)}")
+        values.refuse_idle(
+            packed, f"cannot be written in {form.name}={values[form]}; it takes {', '.join(known)}"
+        )
 
 
 def _check_tombstones(values: Values, template: NameTemplate | None) -> None:
@@ -202,9 +204,11 @@ def _check_tombstones(values: Values, template: NameTemplate | None) -> None:
     if values.is_given(sides.TOMBSTONE_DIRECTORY) and values.is_given(sides.TOMBSTONE_TEMPLATE):
         values.refuse(option, f"and {sides.TOMBSTONE_TEMPLATE.name} exclude each other; keep one of them")
     if SideRole.KEYS not in values[sides.SIDECAR_OBJECTS]:
-        values.refuse(option, "means nothing without keys in sidecars: a tombstone is nothing but its key")
+        values.refuse_idle(
+            option, "means nothing without keys in sidecars: a tombstone is nothing but its key"
+        )
     if values[sink.NULL_VALUES] is not NullValues.WRITE:
-        values.refuse(option, f"means nothing with {sink.NULL_VALUES.name}={values[sink.NULL_VALUES]}")
+        values.refuse_idle(option, f"means nothing with {sink.NULL_VALUES.name}={values[sink.NULL_VALUES]}")
     if template is not None and template.is_of_keys:
         values.refuse(
             option,
@@ -248,7 +252,7 @@ def check_names(values: Values) -> NameTemplate | None:
     _check_time_source(values)
     is_plain = values.are_good(sink.NAME_VALUES) and values[sink.NAME_VALUES].is_plain
     if values.is_given(sink.NAME_MISSING) and not is_plain:
-        values.refuse(sink.NAME_MISSING, "means nothing without file.name.values=plain or lenses")
+        values.refuse_idle(sink.NAME_MISSING, "means nothing without file.name.values=plain or lenses")
     option = record_options.FILE_NAME_TEMPLATE
     given = (option, reading_options.PREFIX, sink.TOPIC_NAMES, sink.NAME_VALUES, sink.NAME_UNIQUE)
     if not values.are_good(*given):

@@ -35,7 +35,7 @@ def _default_of(option: Option[Any]) -> object:
 class Values:
     """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
 
-    __slots__ = ("_bad", "_defaults", "_given", "_lost", "_parsed", "problems")
+    __slots__ = ("_bad", "_defaults", "_given", "_lost", "_parsed", "idle", "problems")
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class Values:
         `defaults` are those that this machine has, in the place of the options' own.
         """
         self.problems = problems
+        self.idle: set[str] = set()
+        """Defaults of another vendor that mean nothing next to what is given: to be left out."""
         self._given = given
         self._defaults = defaults
         self._lost = broken
@@ -78,6 +80,18 @@ class Values:
         """Note a problem of an option, with the value given."""
         entry = self._given.get(option.name)
         self.problems.add(_named(option, entry), message, None if entry is None else entry.shown)
+
+    def is_written(self, option: Option[Any]) -> bool:
+        """Whether the configuration itself names the option, and it is not just another vendor's default."""
+        entry = self._given.get(option.name)
+        return self.is_given(option) and (entry is None or not entry.is_default)
+
+    def refuse_idle(self, option: Option[Any], message: str) -> None:
+        """Note a value that means nothing next to others; another vendor's default only as one of `idle`."""
+        if self.is_given(option) and not self.is_written(option):
+            self.idle.add(option.name)
+        else:
+            self.refuse(option, message)
 
     def _parse(self, option: Option[Any]) -> None:
         entry = self._given.get(option.name)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from headrace.names.archive_names import LayoutName
 from headrace.options.declarations import (
     BY_NAME,
     format_options,
@@ -50,6 +51,8 @@ from headrace.options.sink_settings import (
 from headrace.options.transforms import TransformChain
 from headrace.options.value_types import FormError
 
+# Each takes some 15 to 30 KB of a slot, besides what it holds: 3 GB at most.
+_MOST_OPEN_FILES: Final = 100_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -140,9 +143,14 @@ def _values(
     entries: Mapping[str, Entry], own: Mapping[str, Entry], problems: Problems, broken: frozenset[str]
 ) -> Values:
     """The sink's options with a route's own in their place, checked; no problem is noted twice."""
-    found = Problems()
-    values = Values({**entries, **own}, found, broken)
-    check_sink(values)
+    given = {**entries, **own}
+    while True:
+        found = Problems()
+        values = Values(given, found, broken)
+        check_sink(values)
+        if not values.idle:
+            break
+        given = {name: entry for name, entry in given.items() if name not in values.idle}
     told = {(problem.option, problem.message) for problem in problems}
     for problem in found:
         if (problem.option, problem.message) not in told:
@@ -310,10 +318,12 @@ def _rotation(values: Values) -> RotationSettings:
 
 def _buffer(values: Values, state_dir: Path) -> BufferSettings:
     given = values[sink.BUFFER_DIR]
+    # Objects of another sink's layout close by its triggers: only what a slot can bear bounds them.
+    is_unlimited = values[sink.LAYOUT] is not LayoutName.HEADRACE and not values.is_given(sink.MAX_OPEN_FILES)
     return BufferSettings(
         max_bytes=values[sink.BUFFER_BYTES],
         directory=state_dir / "buffer" if given is None else Path(given),
-        max_open_objects=values[sink.MAX_OPEN_FILES],
+        max_open_objects=_MOST_OPEN_FILES if is_unlimited else values[sink.MAX_OPEN_FILES],
     )
 
 

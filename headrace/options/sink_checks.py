@@ -45,9 +45,11 @@ def check_rotation(values: Values, template: NameTemplate | None) -> None:
         sink.MAX_AGE,
     )
     if values.are_good(*triggers) and not any(values[trigger] for trigger in triggers):
-        values.refuse(
-            sink.MAX_AGE, "is 0, and so is every rotate.*: no object would ever close; set one of them"
+        named = next((each for each in (sink.MAX_AGE, *triggers) if values.is_written(each)), sink.MAX_AGE)
+        others = (
+            "every rotate.*" if named is sink.MAX_AGE else f"every other rotate.*, and {sink.MAX_AGE.name}"
         )
+        values.refuse(named, f"is 0, and so is {others}: no object would ever close; set one of them")
     if values.are_good(sink.ROTATE_TOGETHER):
         _check_together(values, template)
 
@@ -63,9 +65,9 @@ def _check_together(values: Values, template: NameTemplate | None) -> None:
     needs = "means nothing without rotate.together, by which objects close together; set it to first or total"
     age, change = sink.ROTATE_AGE_FROM, sink.ROTATE_ON_GROUP_CHANGE
     if values.are_good(age) and values[age] is AgeFrom.CLOSED:
-        values.refuse(age, needs)
+        values.refuse_idle(age, needs)
     if values.are_good(change) and values[change]:
-        values.refuse(change, needs)
+        values.refuse_idle(change, needs)
     if template is not None and NameField.BATCH_OFFSET in template.fields:
         values.refuse(record_options.FILE_NAME_TEMPLATE, f"shows {{{{batch_offset}}}}, which {needs}")
 

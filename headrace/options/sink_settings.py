@@ -100,6 +100,7 @@ class NullValues(StrEnum):
 
     WRITE = "write"
     IGNORE = "ignore"
+    REPORT = "report"
     FAIL = "fail"
 
 
@@ -139,8 +140,7 @@ class NameValues(StrEnum):
 class TopicSelection:
     """The topics of the sink: by name, or all that a regular expression (Python's) matches as a whole.
 
-    One of both is set. The expression means neither what Kafka keeps for itself, in topics that begin with
-    `__`, nor `own`: the ledger and the dead letters of the sink.
+    One of both is set. The expression means no topic of Kafka (`__..`), nor `own`: ledger, dead letters.
     """
 
     names: tuple[str, ...]

@@ -49,7 +49,8 @@ class Translated:
     """The configuration in our own options, as text with references unreplaced.
 
     `spelled` names the maker's option that an option of ours comes from, for error texts; `lost` has those of
-    ours whose value is one of a reference that leads nowhere.
+    ours whose value is one of a reference that leads nowhere, `defaults` those that are not written: the
+    maker's connector has them so.
     """
 
     options: Mapping[str, str]
@@ -57,6 +58,7 @@ class Translated:
     lines: tuple[TranslatedLine, ...]
     warnings: tuple[str, ...]
     lost: frozenset[str] = frozenset()
+    defaults: frozenset[str] = frozenset()
 
 
 class Translation:
@@ -139,6 +141,14 @@ class Translation:
         A reference that leads nowhere stays as it was written: it is a problem of that option.
         """
         return self._ours.get(option, "")
+
+    def own_family(self, name: str) -> dict[str, str]:
+        """An option of ours that is given next to theirs, and those below it."""
+        return {
+            option: text
+            for option, text in self._ours.items()
+            if option == name or option.startswith(f"{name}.")
+        }
 
     def worker_family(self, name: str) -> dict[str, str]:
         """What the worker's file says of an option, and of those below it."""
@@ -276,6 +286,7 @@ def translate(
         options={_CLASS: vendor.own_class, **found.options, **others},
         spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
         lines=lines,
+        defaults=frozenset(own for own in found.options.keys() - others if found.spelled.get(own) not in raw),
         lost=found.lost - others.keys() | (frozenset() if is_named else {NAME.name}),
         warnings=(
             *found.warnings,

@@ -63,6 +63,7 @@ from headrace.options.worker_limits import (
     worker_limits,
 )
 from headrace.vendors.aiven.translation import AIVEN
+from headrace.vendors.class_names import sink_class, unclear_class, with_whole_names
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
@@ -82,6 +83,7 @@ VENDORS: Final[tuple[Vendor, ...]] = (
 def vendor_of(configuration: Mapping[str, str], vendors: tuple[Vendor, ...] = VENDORS) -> Vendor | None:
     """The vendor whose connector `connector.class` names; None for our own classes and unknown ones."""
     named = configuration.get("connector.class", "").strip()
+    named = sink_class(named, configuration) or named
     return next((vendor for vendor in vendors if named in vendor.classes), None)
 
 
@@ -139,24 +141,38 @@ def load(
     """
     limits = _limits(worker_config)
     references = References(environment=environment, read_file=read_file, limits=limits.references)
+    found, idle = None, frozenset[str]()
     try:
-        found = _load(
-            text,
-            kind,
-            references,
-            limits,
-            environment=environment,
-            read_file=read_file,
-            overrides=overrides,
-            worker_config=worker_config,
-            read_bytes=read_bytes,
-            vendors=vendors,
-        )
+        while found is None:
+            try:
+                found = _load(
+                    text,
+                    kind,
+                    references,
+                    limits,
+                    environment=environment,
+                    read_file=read_file,
+                    overrides=overrides,
+                    worker_config=worker_config,
+                    read_bytes=read_bytes,
+                    vendors=vendors,
+                    idle=idle,
+                )
+            except _IdleError as error:
+                idle |= error.options
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
     # What connectors may not set, and is there, is of the worker's file.
     kept = frozenset(filter(limits.forbids, (BROKERS, *(name for name, _ in found.of_worker))))
     return replace(found, warnings=tuple(map(references.hidden, found.warnings)), kept_by_worker=kept)
+
+
+class _IdleError(Exception):
+    """Options of ours that a vendor's connector has by default mean nothing next to what is given."""
+
+    def __init__(self, options: frozenset[str]) -> None:
+        self.options = options
+        super().__init__(options)
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:
@@ -190,14 +206,18 @@ def _load(
     worker_config: str | None,
     read_bytes: ReadBytes,
     vendors: tuple[Vendor, ...],
+    idle: frozenset[str] = frozenset(),
 ) -> Settings:
+    """The settings without `idle`, defaults of a vendor's connector; _IdleError where there are others."""
     problems = Problems()
     file = read_text(text, kind, problems)
     # Given as something else than a text: said already.
     unread = {canonical(problem.option) for problem in problems}
     for problem in limits.problems({**file, **overrides}):
         problems.add(problem.option, problem.message)
-    worker = None if worker_config is None else connector_defaults(worker_config, problems)
+    worker = None if worker_config is None else with_whole_names(connector_defaults(worker_config, problems))
+    names = {*file, *overrides}
+    file, overrides = with_whole_names(file, names), with_whole_names(overrides, names)
     of_class = _with_class({**file, **overrides}, references)
     vendor = vendor_of(of_class, vendors)
     if vendor is None:
@@ -214,14 +234,12 @@ def _load(
             problems=problems,
             is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
         )
-        file, overrides = dict(translated.options), _NONE
+        file = {name: text for name, text in translated.options.items() if name not in idle}
+        overrides = _NONE
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
-    configured = _with_class({**file, **overrides}, references)
-    foreign = _foreign(vendor, configured, vendors)
-    if is_of_source(configured):
-        foreign = _of_source(foreign)
+    foreign = _foreign(vendor, _with_class({**file, **overrides}, references), vendors)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
@@ -248,6 +266,8 @@ def _load(
     group = group_read(given, problems) if takes_over else None
     check_spark(gathered.entries, problems)
     check(values)
+    if values.idle:
+        raise _IdleError(frozenset(values.idle))
     routes: tuple[GivenRoute, ...] = ()
     if is_sink:
         routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
@@ -299,7 +319,7 @@ def _with_class(configuration: Mapping[str, str], references: References) -> Map
 def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
     """Raise SettingsError for a class that is not known: which options there are is decided by it."""
     named = configuration.get("connector.class", "").strip()
-    message = None if "${" in named else unknown_class(named)
+    message = None if "${" in named else unclear_class(named) or unknown_class(named)
     if message is not None:
         problems.add("connector.class", message, named)
         problems.raise_if_any()
@@ -345,7 +365,14 @@ def _leftovers(
 
 
 def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]) -> Foreign:
-    """Return what else a configuration may hold that names another vendor's connector."""
+    """Return what else a configuration may hold: of another vendor's connector, or for a sink alone."""
+    found = _of_others(vendor, configuration, vendors)
+    return _of_source(found) if is_of_source(configuration) else found
+
+
+def _of_others(
+    vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
+) -> Foreign:
     if vendor is not None:
         return Foreign(owner=vendor.name, names=names_of(vendor))
     if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:
@@ -379,6 +406,8 @@ def _spell(gathered: Gathered, translated: Translated) -> None:
     for own, theirs in translated.spelled.items():
         if own in gathered.entries:
             gathered.entries[own] = replace(gathered.entries[own], spelled=theirs, is_vendors=True)
+    for own in translated.defaults & gathered.entries.keys():
+        gathered.entries[own] = replace(gathered.entries[own], is_default=True)
     _drop_overruled(gathered)
 
 

@@ -168,7 +168,7 @@ class FrameWriter:
                 f"{work.partition} offset {work.stop.offset} is a bad record "
                 f"({work.stop.reason}): {work.stop.message}. {self._fix}"
             )
-        while work.objects.open_count > self._settings.sink.buffer.max_open_objects:
+        while work.objects.open_count > work.max_open_objects:
             work.objects.close_oldest()
         self._uploads.balance()
         self._commit(work)

@@ -16,6 +16,7 @@ from headrace.formats.encoding.encoder import LearningEncoder
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Numbers
 from headrace.model.sink_protocol import PartitionGrant
+from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.object_naming import ObjectNaming
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
@@ -337,7 +338,7 @@ class PartitionObjects:
             self._due_ms = min(filter(None, map(self._due_of, self._open.values())), default=None)
         if self._offsets.entries > MAX_ENTRIES and (oldest := self._offsets.oldest_open()) is not None:
             for group in [group for group, one in self._open.items() if one.id == oldest]:
-                self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
+                self._close_early(group, now_ms)
         self._close_overlapping()
 
     def _close_overlapping(self) -> None:
@@ -369,9 +370,18 @@ class PartitionObjects:
     def close_oldest(self) -> None:
         """Close the object that has been open for the longest time; there is one."""
         oldest = min(self._open, key=lambda group: self._open[group].opened_ms)
-        self._close_with(oldest, RotateReason.OPEN_OBJECTS, wall_ms())
+        self._close_early(oldest, wall_ms())
         # At once: a stop that leaves what is open unwritten waits for all that is closed.
         self._close_overlapping()
+
+    def _close_early(self, group: str, now_ms: int) -> None:
+        """Close a group's object for what a slot can bear; said where that is no option of ours."""
+        sink = self._tools.settings.sink
+        if sink.output.layout is not LayoutName.HEADRACE:
+            detail = self._tools.early_closes.of(sink.buffer, self._offsets.entries, now_ms)
+            if detail is not None:
+                _log.warning("objects_closed_early", detail=detail)
+        self._close_with(group, RotateReason.OPEN_OBJECTS, now_ms)
 
     def close_all(self, *, at_any_rate: bool = False) -> None:
         """Close every open object for a stop, unless that is to leave them unwritten.

@@ -214,10 +214,12 @@ class PartitionOffsets:
         self._sealed += 1
 
     def oldest_open(self) -> str | None:
-        """The open object that holds the committed offset back; None when all are sealed."""
-        unsealed = (one for one in self._open.values() if one.last_offset is None)
-        oldest = min(unsealed, key=lambda one: one.first_offset, default=None)
-        return None if oldest is None else oldest.id
+        """The open object that holds the committed offset back.
+
+        None where a sealed one does, which a transaction is about to have: to close others would not help.
+        """
+        oldest = min(self._open.values(), key=lambda one: one.first_offset, default=None)
+        return None if oldest is None or oldest.last_offset is not None else oldest.id
 
     @property
     def committed_offset(self) -> int:

@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from headrace.conversion.encoders import with_texts
-from headrace.conversion.sink_records import FAILING_NULL, sink_records
+from headrace.conversion.null_values import FAILING_NULL, REPORTED_NULL
+from headrace.conversion.sink_records import sink_records
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
 from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.consumer.message_columns import FaultReason, truncated_message
@@ -101,6 +102,11 @@ class PartitionWork:
     def committed_offset(self) -> int:
         """Where reading would continue after a crash."""
         return self._offsets.committed_offset
+
+    @property
+    def max_open_objects(self) -> int:
+        """Above so many open objects of a slot the oldest closes early."""
+        return self._tools.settings.sink.buffer.max_open_objects
 
     @property
     def is_at_stop(self) -> bool:
@@ -318,7 +324,9 @@ class PartitionWork:
         if not faults:
             return True
         assert self._adding is not None, "only what is being added is refused"
-        changed = self._offsets.refuse_changed(one.offset for one in faults if one.offset not in known)
+        # Nulls that are left out are in no object: an earlier version, or `ignore`, made no letter of them.
+        unsure = (one for one in faults if (one.reason, one.message) != REPORTED_NULL)
+        changed = self._offsets.refuse_changed(one.offset for one in unsure if one.offset not in known)
         for fault in sorted(faults, key=lambda one: one.offset):
             if fault.offset == changed:
                 # It was written before, and is bad now: nobody knows in which object it is, if in any.

@@ -364,6 +364,18 @@ def safely(work: PartitionWork, act: Callable[[], T]) -> T | None:
         return None
 
 
+def close_excess(works: Iterable[PartitionWork]) -> None:
+    """Close what is open for the longest time where more objects are open than the settings let.
+
+    Partitions of a route with another layout may have another limit: each limit is for those that have it.
+    """
+    by_limit: dict[int, list[PartitionWork]] = {}
+    for work in works:
+        by_limit.setdefault(work.max_open_objects, []).append(work)
+    for limit, those in by_limit.items():
+        close_oldest(those, limit)
+
+
 def close_oldest(works: Collection[PartitionWork], limit: int) -> None:
     """Close what is open for the longest time where more objects are open than `limit`."""
     excess = _open_count(works) - limit

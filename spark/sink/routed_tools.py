@@ -14,6 +14,7 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import bytes_text
 from headrace.names.name_template import NameField, read_path
 from headrace.options.sink_settings import (
+    BufferSettings,
     Converters,
     ConverterSettings,
     NameTimeSource,
@@ -23,6 +24,7 @@ from headrace.options.sink_settings import (
 from spark.sink.bad_records import DeadLetters
 from spark.sink.object_keys import RecurringNames
 from spark.sink.object_shape import ObjectShapes
+from spark.sink.partition_offsets import MAX_ENTRIES
 from spark.sink.rotation import BatchRotation, RotateReason, Rotation
 from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
@@ -93,6 +95,29 @@ class SmallFiles:
         return f"objects have {bytes_text(mean)} on average, and most close by {usual}: {_REMEDIES[usual]}"
 
 
+class EarlyCloses:
+    """Objects that are closed though no trigger of theirs has fired: one sentence an hour."""
+
+    def __init__(self) -> None:
+        self._quiet_until_ms = 0
+
+    def of(self, buffer: BufferSettings, entries: int, now_ms: int) -> str | None:
+        """A sentence for a warning, where one is due; `entries` are the partition's in the ledger."""
+        if now_ms < self._quiet_until_ms:
+            return None
+        self._quiet_until_ms = now_ms + _EVERY_MS
+        if entries > MAX_ENTRIES:
+            return (
+                "an open object holds back as many dead letters as its partition's checkpoint can list, and "
+                "objects close before their triggers: see what makes so many records bad"
+            )
+        return (
+            f"more than {buffer.max_open_objects:,} objects are open in a slot (max.open.files), and the "
+            "oldest close before their triggers, which makes small ones: raise it where memory allows (30 KB "
+            "each), have fewer partitions in a slot, or names of fewer values"
+        )
+
+
 # -- What all partitions of a slot of the sink work with -----------------------------------------------------
 
 # Noted where times of typed values decide groups, and never by the versions that took dates for numbers.
@@ -124,6 +149,7 @@ class SlotTools:
     dead_letters: DeadLetters
     recurring: RecurringNames
     small_files: SmallFiles
+    early_closes: EarlyCloses
     beat: Callable[[], None]
     """Called now and then while records are written: a fetch may fill thousands of objects."""
 
@@ -152,7 +178,7 @@ class RoutedTools:
         self._dead_letters = dead_letters
         self._recurring = recurring
         self._clock = clock
-        self._small_files = SmallFiles()
+        self._small_files, self._early_closes = SmallFiles(), EarlyCloses()
         self._known: dict[tuple[str | None, ...], SlotTools] = {}
 
     def for_topic(self, topic: str) -> SlotTools:
@@ -183,6 +209,7 @@ class RoutedTools:
             dead_letters=self._dead_letters,
             recurring=self._recurring,
             small_files=self._small_files,
+            early_closes=self._early_closes,
             beat=self._beat,
         )
 

@@ -36,7 +36,7 @@ from spark.sink.record_feed import (
     MAX_PENDING,
     FetchSize,
     RecordFeed,
-    close_oldest,
+    close_excess,
     make_room,
     pending_objects,
     safely,
@@ -185,7 +185,7 @@ class SinkRun:
         for work in self._work.values():
             self._note_stop(work)
             safely(work, partial(work.objects.close_due, now_ms))
-        close_oldest(self._work.values(), self._settings.sink.buffer.max_open_objects)
+        close_excess(self._work.values())
         self._uploads.balance()
         self._commit(now_ms)
         self._collect()

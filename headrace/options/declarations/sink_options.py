@@ -74,8 +74,9 @@ NULL_VALUES = option(
     choice(NullValues),
     "write",
     Group.SINK,
-    "A record without a value (a tombstone): `write` it, `ignore` it, or `fail`: it is a bad record. In a "
-    "format that cannot hold it, it is a bad record as well.",
+    "A record without a value (a tombstone): `write` it, `ignore` it, `report` it, which is to ignore it and "
+    "have a dead letter of it as of a bad record (`errors.*`), or `fail`: it is a bad record. In a format "
+    "that cannot hold it, it is a bad record as well.",
 )
 TAKEOVER_INDEXES = option(
     "takeover.indexes",
@@ -334,7 +335,8 @@ MAX_OPEN_FILES = option(
     integer(1, 1_000_000),
     "10000",
     Group.UPLOADS,
-    "Open objects of one slot; above it the oldest closes early.",
+    "Open objects of one slot; above it the oldest closes early. With the layout of another sink "
+    "(`output.layout`), whose objects close by its triggers only, it is 100,000 unless it is given.",
     importance="LOW",
 )
 PART_SIZE = option(

@@ -31,6 +31,10 @@ _CONNECTOR: Final = (
     kept("schema.compatibility", "`schema.compatibility`"),
     changed("avro.codec", "`file.compression.type` of Avro: `null` is `none`, `deflate` is `gzip`"),
     changed("parquet.codec", "`file.compression.type` of Parquet; `lz4_raw` is `lz4`"),
+    changed(
+        "parquet.avro.write-old-list-structure",
+        "`false` is what is written: lists have three levels; `true` is refused",
+    ),
     kept("enhanced.avro.schema.support", "`output.avro.enhanced.schemas`"),
     kept("connect.meta.data", "`output.avro.connect.metadata`"),
     kept("allow.optional.map.keys", "`output.avro.optional.map.keys`"),
@@ -89,7 +93,12 @@ _S3: Final = (
     changed("s3.schema.partition.affix.type", "`schema_name={{schema_name}}` in `file.name.template`"),
 )
 _RECORDS: Final = (
-    changed("behavior.on.null.values", "`behavior.on.null.values`; `fail` unless it is given, as there"),
+    changed(
+        "behavior.on.null.values",
+        "`behavior.on.null.values`; `fail` unless it is given, as there; `ignore` is `report` with "
+        "`errors.tolerance=all` and a dead letter topic, which gets each null there, too",
+    ),
+    changed("report.null.values.to.dlq", "`false`: `behavior.on.null.values=ignore` makes no dead letters"),
     changed(
         "tombstone.encoded.partition",
         "the directory in `sidecars.tombstones.template`, where tombstones are written",

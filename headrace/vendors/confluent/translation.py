@@ -70,7 +70,7 @@ def translate_formats(given: Translation) -> None:
 
 
 def _refuse_full_records(given: Translation) -> None:
-    """Refuse the rows of whole records, and those that have their schema with them."""
+    """Refuse rows of whole records, those that have their schema with them, and lists of two levels."""
     option, known = "mode", ("GENERIC", "BACKUP_FULL_RECORD")
     if given.choice(option, {each: each for each in known}, "GENERIC") != "GENERIC":
         given.refuse(
@@ -79,6 +79,11 @@ def _refuse_full_records(given: Translation) -> None:
             f"it, and set output.layout=headrace, file.name.template={DEFAULT_TEMPLATE} and "
             "behavior.on.null.values=write, or store.kafka.keys=true and store.kafka.headers=true",
         )
+    option = "parquet.avro.write-old-list-structure"
+    if given.flag(option, default=False):
+        given.refuse(option, "makes lists of two levels, which are written with three here; remove it")
+    elif given.is_given(option):
+        given.note(option, Fate.NEEDLESS, "lists are written with three levels anyway")
     option = "format.json.schema.enable"
     if given.flag(option, default=False):
         given.refuse(option, "writes a schema into every row, which is not done here; remove it")
@@ -134,7 +139,7 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     nulls = given.choice(
         "behavior.on.null.values", {each: each for each in ("fail", "ignore", "write")}, "fail"
     )
-    given.own("behavior.on.null.values", nulls, by="behavior.on.null.values")
+    given.own("behavior.on.null.values", _nulls(given, nulls), by="behavior.on.null.values")
     option = "tombstone.encoded.partition"
     directory = given.text(option, "tombstone")
     if not has_keys and given.own_given("output.layout") == LayoutName.HEADRACE:
@@ -145,8 +150,10 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
         given.unused(option, without="behavior.on.null.values=write")
         return
     if not has_keys:
+        keys = "store.kafka.keys"
+        missing = "" if given.is_given(keys) else "is missing; it "
         given.refuse(
-            "store.kafka.keys", "must be true with behavior.on.null.values=write: a tombstone is its key"
+            keys, f"{missing}must be true with behavior.on.null.values=write: a tombstone is its key"
         )
         return
     if "{" in directory or "}" in directory:
@@ -155,6 +162,21 @@ def _translate_tombstones(given: Translation, *, has_keys: bool) -> None:
     # Whole, for its directories are between whatever `directory.delim` is.
     names = name_template(given, Delimiters.of(given), [directory])
     given.own("sidecars.tombstones.template", names, by=option)
+
+
+def _nulls(given: Translation, nulls: str) -> str:
+    """What becomes of nulls: those that are ignored go to the dead letter topic there, if there is one."""
+    option = "report.null.values.to.dlq"
+    is_reported = given.flag(option, default=True)
+    has_dead_letters = bool(given.own_given("errors.deadletterqueue.topic.name"))
+    if nulls != "ignore":
+        given.unused(option, without="behavior.on.null.values=ignore")
+    elif not has_dead_letters or given.own_given("errors.tolerance").lower() != "all":
+        # With a tolerance of none its task ends at the first one.
+        given.unused(option, without="errors.tolerance=all and errors.deadletterqueue.topic.name")
+    elif is_reported:
+        return "report"
+    return nulls
 
 
 def _escaped(separator: str) -> str:

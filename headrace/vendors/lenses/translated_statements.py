@@ -132,7 +132,13 @@ class StatementOptions:
         self._source = source
         self._refuse = refuse
         self._given: Mapping[str, Property] = {each.name: each for each in statement.properties}
+        self._idle: dict[str, str] = {}
         self._check_names()
+
+    @property
+    def idle(self) -> Mapping[str, str]:
+        """The properties that are given and decide nothing, and without what; once `own` was asked for."""
+        return self._idle
 
     def own(self, padding: tuple[Side, int] | None, codec: str) -> dict[str, str]:
         """Options of ours. `padding` is the connector's own, `codec` in Lenses' words."""
@@ -175,6 +181,11 @@ class StatementOptions:
                 next(each for name, each in self._given.items() if name.startswith("padding.")),
             )
         side, length = padding or (self._side(), _PADDING)
+        if side is Side.NONE:
+            names = ("padding.char", "padding.length.offset", "padding.length.partition")
+            self._note_idle(*names, without="padding.type LeftPad or RightPad")
+        if self.statement.no_partition:
+            self._note_idle("partition.include.keys", without="directories of a partition (NOPARTITION)")
         has_lengths = any(name.startswith("padding.length.") for name in self._given)
         return NameStyle(
             side=side,
@@ -216,6 +227,8 @@ class StatementOptions:
             )
             envelope = False
         if not envelope:
+            names = (f"store.envelope.fields.{name}" for name in ("key", "value", "headers", "metadata"))
+            self._note_idle(*names, without="store.envelope=true")
             return {"output.envelope": "false", "output.fields": "value"}
         fields = [
             name
@@ -242,6 +255,9 @@ class StatementOptions:
             "rotate.bytes": str(self._integer("flush.size", _BYTES, low=1)),
             "rotate.age.ms": str(self._integer("flush.interval", _SECONDS, low=1) * 1000),
         }
+
+    def _note_idle(self, *names: str, without: str) -> None:
+        self._idle |= {name: without for name in names if name in self._given}
 
     # -- properties ------------------------------------------------------------------------------------------
 

@@ -1,17 +1,15 @@
 """Lenses' S3 sink (stream-reactor): its options and KCQL in ours."""
 
-import re
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.sink_forms import topic_pattern
-from headrace.options.value_types import FormError, listed
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import translate_connect
 from headrace.vendors.lenses.kcql import FieldSource, KcqlError, Statement, read_kcql
 from headrace.vendors.lenses.kcql.statements import EVERY_TOPIC
 from headrace.vendors.lenses.options import OPTIONS
+from headrace.vendors.lenses.statement_topics import translate_topics
 from headrace.vendors.lenses.translated_statements import Side, StatementOptions, unwritten_codec
 
 _KCQL: Final = "connect.s3.kcql"
@@ -184,7 +182,7 @@ def _translate_statements(given: Translation) -> None:
         return
     first = next((each for each in statements if each.topic == EVERY_TOPIC), statements[0])
     others = [each for each in statements if each is not first]
-    _translate_topics(given, statements)
+    topics = translate_topics(given, statements)
     codec, padding = _codec(given, statements), _padding(given)
     read = {
         id(each): StatementOptions(each, source, lambda text: given.refuse(_KCQL, text))
@@ -195,58 +193,17 @@ def _translate_statements(given: Translation) -> None:
         given.own(own, value, by=_KCQL)
     for number, each in enumerate(others, 1):
         route = f"route.kcql{number}."
-        given.own(f"{route}topics", each.topic, by=_KCQL)
+        given.own(f"{route}topics", ",".join(topics.get(each.topic, [each.topic])), by=_KCQL)
         for own, value in read[id(each)].own(padding, codec).items():
             if value != base.get(own):
                 given.own(f"{route}{own}", value, by=_KCQL)
+    _warn_of_idle(given, [read[id(each)] for each in statements])
     pads_right = (padding is not None and padding[0] is Side.RIGHT) or any(
         each.pads_on_the_right for each in read.values()
     )
     if pads_right:
         given.own("file.name.unique", "assumed", by=_KCQL)
     _warn_of_statements(given, statements)
-
-
-def _translate_topics(given: Translation, statements: tuple[Statement, ...]) -> None:
-    named = [each.topic for each in statements]
-    for topic in sorted({each for each in named if named.count(each) > 1}):
-        given.refuse(_KCQL, f"{topic} is in two statements; keep one of them")
-    own = [topic for topic in dict.fromkeys(named) if topic != EVERY_TOPIC]
-    has_all = EVERY_TOPIC in named
-    if given.is_given("topics"):
-        topics = listed(given.text("topics"))
-        without = [topic for topic in topics if topic not in own]
-        if without and not has_all:
-            given.refuse(
-                "topics", f"{', '.join(without)}: has no statement in {_KCQL}; add one, or one of `*`"
-            )
-        strange = [topic for topic in own if topic not in topics]
-        if strange:
-            given.refuse(
-                _KCQL, f"{', '.join(strange)}: is not among topics; add it there, or remove the statement"
-            )
-        given.rename("topics", "topics")
-    if given.is_given("topics.regex"):
-        _translate_pattern(given, own, has_all=has_all)
-
-
-def _translate_pattern(given: Translation, own: list[str], *, has_all: bool) -> None:
-    try:
-        pattern = topic_pattern(given.text("topics.regex"))
-    except FormError as error:
-        given.refuse("topics.regex", f"is no regular expression of Python's: {error}")
-        return
-    matching = [topic for topic in own if re.fullmatch(pattern, topic)]
-    if has_all:
-        given.rename("topics.regex", "topics.regex")
-    elif matching:
-        given.own("topics", ",".join(matching), by="topics.regex")
-        given.warn(
-            "topics.regex: only topics with a statement are archived; Lenses' task fails at a topic that "
-            "matches without one"
-        )
-    else:
-        given.refuse("topics.regex", f"matches no topic of a statement in {_KCQL}; add a statement of `*`")
 
 
 def _codec(given: Translation, statements: tuple[Statement, ...]) -> str:
@@ -274,6 +231,13 @@ def _padding(given: Translation) -> tuple[Side, int] | None:
             given.note(_PADDING_LENGTH, Fate.NEEDLESS, f"means nothing without {_PADDING}, as for Lenses")
         return None
     return side, 12 if length < 0 else length
+
+
+def _warn_of_idle(given: Translation, statements: list[StatementOptions]) -> None:
+    idle = {name: without for each in statements for name, without in each.idle.items()}
+    if idle:
+        found = ", ".join(f"'{name}' without {without}" for name, without in sorted(idle.items()))
+        given.warn(f"{_KCQL} has properties that decide nothing, as in Lenses: {found}")
 
 
 def _warn_of_statements(given: Translation, statements: tuple[Statement, ...]) -> None:

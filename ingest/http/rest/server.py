@@ -24,6 +24,7 @@ from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
 from headrace.process.log_levels import LEVELS
+from headrace.vendors.class_names import sink_class
 from headrace.vendors.load import load, vendor_of
 from ingest.http.http_server import RETRY, Answer, HttpServer, Request, Response
 from ingest.http.rest import plugins
@@ -153,7 +154,8 @@ class OnlyConnector:
         named = (config.get(_CLASS) or default_class(way)).strip()
         if named == running:
             return True
-        known = plugins.plugin_class(named)
+        options = {*written_options(self._running), *config}
+        known = sink_class(named, options) or plugins.plugin_class(named)
         if known is None or plugins.direction_of(known) is not way:
             return False
         return vendor_of({_CLASS: known}) is vendor_of({_CLASS: running})

@@ -108,6 +108,7 @@ _NOTHING: Final = {
             "headers.format.class": f"{_FORMAT}json.JsonFormat",
             "tombstone.encoded.partition": "x",
             "s3.object.tagging.key.value.pairs": "team:a",
+            "parquet.avro.write-old-list-structure": "false",
         },
     ),
     "confluent avro": (

@@ -270,5 +270,5 @@ def test_a_wrong_interval_of_the_worker_is_named(interval: str, said: str) -> No
     assert _sink({"rotate.age.ms": "7000"}, worker).rotation.age_ms == 7000
     own = {"offset.flush.interval.ms": "5000", "open.object.max.age.ms": "9000"}
     assert not any("wins over" in warning for warning in _load(own, worker).warnings)
-    with pytest.raises(SettingsError, match=r"open\.object\.max\.age\.ms = '0': is 0, and so is every"):
+    with pytest.raises(SettingsError, match=r"rotate\.age\.ms = '0': is 0, and so is every other"):
         _load({"rotate.age.ms": "0"}, "offset.flush.interval.ms=5000")

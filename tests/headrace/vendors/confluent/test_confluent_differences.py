@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from headrace.conversion.side_rows import side_output
-from headrace.options import Settings
+from headrace.options import Settings, SettingsError
 from headrace.options.choices import Compression
 from headrace.options.sink_settings import SideRole
 from spark.sink.rotation import next_on_schedule
@@ -95,3 +95,13 @@ def test_the_level_is_of_json_and_bytes(form: str, codec: Mapping[str, str]) -> 
     keys, headers = (side_output(settings.sink.output, role) for role in SideRole)
     assert (keys.compression, keys.compression_level) == (Compression.GZIP, None)
     assert (headers.compression, headers.compression_level) == (Compression.GZIP, 9)
+
+
+def test_lists_have_three_levels() -> None:
+    """Who asks for that has it, and who asks for two levels is refused."""
+    option = "parquet.avro.write-old-list-structure"
+    parquet = {**_SINK, "format.class": f"{_S3}format.parquet.ParquetFormat"}
+
+    assert any(option in each for each in sink_settings({**parquet, option: "false"}).warnings)
+    with pytest.raises(SettingsError, match="lists of two levels"):
+        sink_settings({**parquet, option: "true"})

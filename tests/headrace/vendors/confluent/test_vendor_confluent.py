@@ -360,7 +360,7 @@ def test_the_modes_that_write_values_alone_pass() -> None:
         ),
         (
             {"behavior.on.null.values": "write"},
-            "store.kafka.keys: must be true with behavior.on.null.values=write",
+            "store.kafka.keys: is missing; it must be true with behavior.on.null.values=write",
         ),
         (
             {"partitioner.class": f"{_PARTITIONER}FieldPartitioner"},

@@ -165,3 +165,19 @@ def test_no_secret_is_in_the_answer() -> None:
 def test_what_is_no_configuration_is_400(body: Any, message: str) -> None:
     """Connect wants a flat map."""
     assert ask(FakeConnector(), "PUT", VALIDATE, body)[:2] == (400, {"error_code": 400, "message": message})
+
+
+def test_options_decide_whose_sink_a_short_name_is() -> None:
+    """Two makers call theirs S3SinkConnector: a configuration of Lenses' was judged as Confluent's."""
+    given = {
+        "name": "archive",
+        "topics": "t",
+        "connect.s3.kcql": "INSERT INTO bucket SELECT * FROM t",
+        "key.converter": "StringConverter",
+        "value.converter": "StringConverter",
+    }
+    path = "/connector-plugins/S3SinkConnector/config/validate"
+    status, shape, _ = ask(FakeConnector(), "PUT", path, given)
+
+    assert (status, shape["name"]) == (200, "io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector")
+    assert shape["error_count"] == 0
