@@ -28,6 +28,7 @@ from headrace.options.client_translation import (
     read_settings,
     read_warnings,
     timeout_warnings,
+    unused_logins,
 )
 from headrace.options.configuration_text import (
     FileKind,
@@ -43,7 +44,16 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, refuse_masks, unlikely
+from headrace.options.merge import (
+    SPELLINGS,
+    Foreign,
+    Gathered,
+    gather,
+    mask_warnings,
+    masks,
+    refuse_masks,
+    unlikely,
+)
 from headrace.options.parsed_options import Values, direction, options_without_meaning
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
@@ -127,6 +137,7 @@ def load(
     worker_config: str | None = None,
     read_bytes: ReadBytes = lambda path: Path(path).read_bytes(),
     vendors: tuple[Vendor, ...] = VENDORS,
+    is_for_clients: bool = True,
 ) -> Settings:
     """Return the settings that a configuration's text describes.
 
@@ -134,7 +145,8 @@ def load(
     file, and what that forbids its connectors is refused. `read_file` and `read_bytes` are asked for the
     files that `${file:..}` and a PKCS12 trust store name, and may raise OSError; where no region is given,
     for those of AWS's profiles; nothing else is read.
-    A configuration of another vendor's connector (`vendors`) is translated first. Raises SettingsError
+    A configuration of another vendor's connector (`vendors`) is translated first. What is shown in place of a
+    secret is a problem, and a warning where no client is made of it (`is_for_clients`). Raises SettingsError
     with all problems, and nothing else.
     """
     limits = _limits(worker_config)
@@ -151,6 +163,7 @@ def load(
             worker_config=worker_config,
             read_bytes=read_bytes,
             vendors=vendors,
+            is_for_clients=is_for_clients,
         )
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
@@ -190,6 +203,7 @@ def _load(
     worker_config: str | None,
     read_bytes: ReadBytes,
     vendors: tuple[Vendor, ...],
+    is_for_clients: bool,
 ) -> Settings:
     problems = Problems()
     file = read_text(text, kind, problems)
@@ -225,7 +239,11 @@ def _load(
     if translated is not None:
         _spell(gathered, translated)
         gathered.broken |= translated.lost
-    refuse_masks(gathered, written, needless=_needless(gathered, translated), problems=problems)
+    masked = masks(
+        gathered, written, needless=_needless(gathered, translated), unused=unused_logins(gathered)
+    )
+    if is_for_clients:
+        refuse_masks(gathered, masked, problems)
     values = Values(
         gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
     )
@@ -270,6 +288,7 @@ def _load(
             *warnings(values),
             *trace_warnings(values, environment),
             *unlikely(gathered),
+            *mask_warnings(masked),
             *read_warnings(given, reading),
             *timeout_warnings(gathered, values),
             *transform_warnings(values, transforms),

@@ -71,7 +71,8 @@ def translate(
     name continues where the connector stopped in Connect. Where Headrace has run the configuration that is
     translated, go by docs/sink.md ("Another configuration") first. Contacts nothing.
     """
-    found = translated_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config, is_for_clients=False)
+    found = translated_shape(settings)
     Report(found, _lines(found)).show(as_json=as_json)
 
 
