@@ -47,16 +47,23 @@ class Entry:
 
     @property
     def is_mask(self) -> bool:
-        """Whether the value is what is shown in place of one.
+        """Whether what was written is what is shown in place of a secret.
 
         `[hidden]` counts for any option: others may show a secret so that is not known as one here. A
-        transform may write what looks like one.
+        transform may write what looks like one, and its user calls it as they like.
         """
-        is_free = self.option.startswith(_FREE_TEXTS) and not self.is_secret
-        if is_free:
+        return self._is_mask(self.raw)
+
+    @property
+    def leads_to_mask(self) -> bool:
+        """Whether a reference leads to what looks like a mask: a value, as answers show the reference."""
+        return self._is_mask(self.text) and not self.is_mask
+
+    def _is_mask(self, text: str) -> bool:
+        if self.option.startswith(_FREE_TEXTS):
             return False
-        is_hidden = self.text.strip() == HIDDEN or self.option.startswith("spark.")
-        return is_mask(self.text, is_secret=self.is_secret or is_hidden)
+        is_hidden = text.strip() == HIDDEN or self.option.startswith("spark.")
+        return is_mask(text, is_secret=self.is_secret or is_hidden)
 
     @property
     def shown_whole(self) -> str:

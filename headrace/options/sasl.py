@@ -188,7 +188,8 @@ def put_login(given: Mapping[str, Entry], into: Translation) -> None:
     for name in ("sasl.mechanism", "sasl.mechanisms"):
         mechanism = _put_mechanism(given.get(name), into) or mechanism
     jaas = given.get("sasl.jaas.config")
-    if jaas is not None:
+    # A mask is let through where no client is made, or uses it.
+    if jaas is not None and not jaas.is_mask:
         try:
             for name, value in parse_jaas(jaas.text).items():
                 into.put(name, value, jaas)

@@ -8,6 +8,8 @@ HIDDEN: Final = "[hidden]"
 """What workers show in place of a secret, and are brought back to keep it."""
 NO_VALUE: Final = "is a mask, and there is no value to keep; give the secret itself, or a reference to it"
 """The problem of an option that was given what is shown in place of a secret."""
+NOT_FOR_CLIENTS: Final = f"{NO_VALUE}: all that contacts S3, Kafka or a registry refuses it"
+"""The warning, where nothing is contacted."""
 
 # Spark redacts by secret|password|token|access key (spark.redaction.regex); clients of Kafka and of the
 # schema registry add key material, JAAS entries and user:password pairs; Hadoop's own list adds keys that

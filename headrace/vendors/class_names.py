@@ -1,9 +1,13 @@
 """Names of classes as Kafka Connect takes them: whole, without their package, and without their ending."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Final
 
+from headrace.options.configuration_text import ReferenceMissing, References
+from headrace.options.given import Problems
 from headrace.options.record_forms import KINDS
+from headrace.options.suggestions import unknown_class
 from headrace.options.vendor import OTHER_SINKS
 
 _CLASS: Final = "connector.class"
@@ -64,3 +68,20 @@ def with_whole_names(
         if known is not None:
             found[name] = known
     return found
+
+
+def with_class(configuration: Mapping[str, str], references: References) -> Mapping[str, str]:
+    """The configuration with its class as it counts; one whose reference leads nowhere is a problem later."""
+    with suppress(ReferenceMissing):
+        if _CLASS in configuration:
+            return {**configuration, _CLASS: references.replaced(_CLASS, configuration[_CLASS])}
+    return configuration
+
+
+def check_class(configuration: Mapping[str, str], problems: Problems) -> None:
+    """Raise SettingsError for a class that is not known: which options there are is decided by it."""
+    named = configuration.get(_CLASS, "").strip()
+    message = None if "${" in named else unclear_class(named) or unknown_class(named)
+    if message is not None:
+        problems.add(_CLASS, message, named)
+        problems.raise_if_any()

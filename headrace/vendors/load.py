@@ -28,6 +28,7 @@ from headrace.options.client_translation import (
     read_settings,
     read_warnings,
     timeout_warnings,
+    unused_logins,
 )
 from headrace.options.configuration_text import (
     FileKind,
@@ -43,12 +44,20 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, refuse_masks, unlikely
+from headrace.options.merge import (
+    SPELLINGS,
+    Foreign,
+    Gathered,
+    gather,
+    mask_warnings,
+    masks,
+    refuse_masks,
+    unlikely,
+)
 from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
-from headrace.options.suggestions import unknown_class
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.value_types import FormError
@@ -63,7 +72,7 @@ from headrace.options.worker_limits import (
     worker_limits,
 )
 from headrace.vendors.aiven.translation import AIVEN
-from headrace.vendors.class_names import sink_class, unclear_class, with_whole_names
+from headrace.vendors.class_names import check_class, sink_class, with_class, with_whole_names
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
@@ -129,6 +138,7 @@ def load(
     worker_config: str | None = None,
     read_bytes: ReadBytes = lambda path: Path(path).read_bytes(),
     vendors: tuple[Vendor, ...] = VENDORS,
+    is_for_clients: bool = True,
 ) -> Settings:
     """Return the settings that a configuration's text describes.
 
@@ -136,7 +146,8 @@ def load(
     file, and what that forbids its connectors is refused. `read_file` and `read_bytes` are asked for the
     files that `${file:..}` and a PKCS12 trust store name, and may raise OSError; where no region is given,
     for those of AWS's profiles; nothing else is read.
-    A configuration of another vendor's connector (`vendors`) is translated first. Raises SettingsError
+    A configuration of another vendor's connector (`vendors`) is translated first. What is shown in place of a
+    secret is a problem, and a warning where no client is made of it (`is_for_clients`). Raises SettingsError
     with all problems, and nothing else.
     """
     limits = _limits(worker_config)
@@ -156,6 +167,7 @@ def load(
                     worker_config=worker_config,
                     read_bytes=read_bytes,
                     vendors=vendors,
+                    is_for_clients=is_for_clients,
                     idle=idle,
                 )
             except _IdleError as error:
@@ -206,6 +218,7 @@ def _load(
     worker_config: str | None,
     read_bytes: ReadBytes,
     vendors: tuple[Vendor, ...],
+    is_for_clients: bool,
     idle: frozenset[str] = frozenset(),
 ) -> Settings:
     """The settings without `idle`, defaults of a vendor's connector; _IdleError where there are others."""
@@ -218,10 +231,10 @@ def _load(
     worker = None if worker_config is None else with_whole_names(connector_defaults(worker_config, problems))
     names = {*file, *overrides}
     file, overrides = with_whole_names(file, names), with_whole_names(overrides, names)
-    of_class = _with_class({**file, **overrides}, references)
+    of_class = with_class({**file, **overrides}, references)
     vendor = vendor_of(of_class, vendors)
     if vendor is None:
-        _check_class(of_class, problems)
+        check_class(of_class, problems)
     written = _written(file, overrides, references, canonical if vendor is None else str.strip)
     file, without_topics = limits.without_topics(file)
     translated = None
@@ -239,7 +252,7 @@ def _load(
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
-    foreign = _foreign(vendor, _with_class({**file, **overrides}, references), vendors)
+    foreign = _foreign(vendor, with_class({**file, **overrides}, references), vendors)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
@@ -247,7 +260,9 @@ def _load(
     if translated is not None:
         _spell(gathered, translated)
         gathered.broken |= translated.lost
-    refuse_masks(gathered, written, needless=_needless(gathered, translated), problems=problems)
+    needless = _needless(gathered, translated)
+    masked = masks(gathered, written, needless=needless, unused=unused_logins(gathered))
+    refuse_masks(gathered, masked if is_for_clients else (), problems)
     values = Values(
         gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
     )
@@ -294,6 +309,7 @@ def _load(
             *warnings(values),
             *trace_warnings(values, environment),
             *unlikely(gathered),
+            *mask_warnings(masked),
             *read_warnings(given, reading),
             *timeout_warnings(gathered, values),
             *transform_warnings(values, transforms),
@@ -305,24 +321,6 @@ def _load(
         translated=None if translated is None else translated.lines,
         of_worker=of_worker(gathered, is_sink=is_sink),
     )
-
-
-def _with_class(configuration: Mapping[str, str], references: References) -> Mapping[str, str]:
-    """The configuration with its class as it counts; one whose reference leads nowhere is a problem later."""
-    option = "connector.class"
-    with suppress(ReferenceMissing):
-        if option in configuration:
-            return {**configuration, option: references.replaced(option, configuration[option])}
-    return configuration
-
-
-def _check_class(configuration: Mapping[str, str], problems: Problems) -> None:
-    """Raise SettingsError for a class that is not known: which options there are is decided by it."""
-    named = configuration.get("connector.class", "").strip()
-    message = None if "${" in named else unclear_class(named) or unknown_class(named)
-    if message is not None:
-        problems.add("connector.class", message, named)
-        problems.raise_if_any()
 
 
 def _written(

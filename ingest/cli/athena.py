@@ -16,7 +16,7 @@ from ingest.checks.athena import Table, crawler_input, ddl, file_form, partition
 from ingest.checks.probes.sample_object import no_records, read_newest, registered_records, sample_object
 from ingest.checks.probes.sink_topics import survey_topics
 from ingest.cli.cli_options import AskedFormat, AskedLevel, Config, Sets, WorkerConfig, log_as
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import read_apart, read_settings
 from ingest.cli.sink_explain import sample_record
 
 
@@ -68,7 +68,8 @@ def athena(  # noqa: PLR0917  # typer's parameters
     newest schema in the registry. Partitions are worked out from the name template.
     """
     log_as(log_level, log_format, by_default=True)
-    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    read = read_apart if record else read_settings
+    settings = read(config, sets=sets or (), worker_config=worker_config)
     if settings.sink is None:
         raise InvalidConfiguration(f"{settings.name!r} is a source: a sink writes what Athena could read.")
     if glue is Glue.CRAWLER and role is None:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final
 
 from headrace.model.errors import InvalidConfiguration
+from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.options.configuration_text import FileKind
-from headrace.options.secret import is_secret_name
+from headrace.options.secret import NOT_FOR_CLIENTS, is_secret_name
 from headrace.options.worker_text import is_json, properties_text, worker_pairs
 from headrace.vendors.load import load
 
@@ -18,10 +19,13 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*(?=[:\s]|$)")
 KINDS: Final[dict[str, FileKind]] = {".properties": "properties", ".yaml": "yaml", ".yml": "yaml"}
 
 
-def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:
+def read_settings(
+    file: Path, *, sets: Sequence[str], worker_config: Path | None, is_for_clients: bool = True
+) -> Settings:
     """The settings of a configuration file, with `--set` and `--worker-config` applied.
 
-    Raises InvalidConfiguration with every problem on a line of its own.
+    `is_for_clients`: what is shown in place of a secret is a problem, and else a warning. Raises
+    InvalidConfiguration with every problem on a line of its own.
     """
     overrides = assignments(sets)
     text = read_text(file, "The configuration file")
@@ -34,9 +38,19 @@ def read_settings(file: Path, *, sets: Sequence[str], worker_config: Path | None
             read_file=lambda path: Path(path).read_text(encoding="utf-8"),
             overrides=overrides,
             worker_config=worker,
+            is_for_clients=is_for_clients,
         )
     except SettingsError as error:
         raise InvalidConfiguration(f"{file}: {error}") from error
+
+
+def read_apart(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:
+    """The same for what contacts nothing: what is shown in place of a secret is reported on stderr."""
+    settings = read_settings(file, sets=sets, worker_config=worker_config, is_for_clients=False)
+    for warning in settings.warnings:
+        if warning.endswith(NOT_FOR_CLIENTS):
+            sys.stderr.write(printable(f"warning: {warning}", limit=10_000) + "\n")
+    return settings
 
 
 def _worker_text(file: Path) -> str:

@@ -18,7 +18,7 @@ from headrace.options.transforms import TransformChain
 from headrace.options.transforms.read_chain import known_topics
 from headrace.vendors.key_names import ArchiveNames, left_out_because, name_in
 from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import read_apart, read_settings
 
 Keys = Annotated[
     list[str] | None,
@@ -64,7 +64,8 @@ def explain(
         raise InvalidConfiguration(
             "Standard input is the configuration: name its file, or give keys as words."
         )
-    settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+    read = read_apart if topic is None else read_settings
+    settings = read(config, sets=sets or (), worker_config=worker_config)
     if not keys and topic is None:
         raise InvalidConfiguration("Nothing to explain: give a key (of a sink a record, or --topic).")
     if settings.sink is not None:
@@ -76,9 +77,9 @@ def explain(
         return
     if topic is not None:
         raise InvalidConfiguration("--topic is for a sink; a source is given keys.")
-    read = _reader(settings)
+    read_key = _reader(settings)
     for key in _keys(keys or []):
-        explanation = explained(read, settings, key)
+        explanation = explained(read_key, settings, key)
         Report(explanation.as_dict(), [as_text(explanation)]).show(as_json=as_json)
 
 

@@ -78,7 +78,8 @@ def translate(
     translated, go by docs/sink.md ("Another configuration") first. Contacts nothing.
     """
     log_as(log_level, log_format)
-    found = translated_shape(read_settings(config, sets=sets or (), worker_config=worker_config))
+    settings = read_settings(config, sets=sets or (), worker_config=worker_config, is_for_clients=False)
+    found = translated_shape(settings)
     Report(found, _lines(found)).show(as_json=as_json)
 
 

@@ -11,7 +11,7 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.options.aws_forms import TO_FILL_IN
 from ingest.checks.findings.iam_policy import cluster_of, policies, worker_policies
 from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
-from ingest.cli.configuration import read_settings
+from ingest.cli.configuration import read_apart
 
 _TO_FILL_IN = (
     "ACCOUNT, CLUSTER and UUID of the kafka-cluster actions are to be filled in: --cluster-arn does it, with "
@@ -96,7 +96,7 @@ def policy(
         settings = of_worker.frame
         found = worker_policies(settings, name=of_worker.name, topic=of_worker.topic, cluster=cluster)
     else:
-        settings = read_settings(config, sets=sets or (), worker_config=worker_config)
+        settings = read_apart(config, sets=sets or (), worker_config=worker_config)
         found = policies(settings, cluster=cluster)
     if cluster is None and cluster_of(settings, None) is not None:
         typer.echo(_TO_FILL_IN, err=True)

@@ -7,12 +7,17 @@ import pytest
 
 from headrace.options import Problem, SettingsError
 from headrace.options.given import as_written
-from headrace.options.secret import NO_VALUE
+from headrace.options.secret import NO_VALUE, NOT_FOR_CLIENTS
 from headrace.vendors.load import load
 from spark.frames.frame_options import load_settings
 from tests.headrace.options.loading import COMPLETE, load_with, no_file, problems_with
 
 KEYS: Mapping[str, str] = {"aws.access.key.id": "AKIA"}
+LOGIN: Mapping[str, str] = {
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "me",
+    "sasl.password": "s3cret",
+}
 SINK: Mapping[str, str] = {
     "name": "archive",
     "bootstrap.servers": "127.0.0.1:9092",
@@ -83,12 +88,14 @@ def masked(problems: list[Problem] | tuple[Problem, ...]) -> dict[str, str | Non
         ("producer.override.sasl.jaas.config", "[hidden]"),
         ("producer.override.sasl.password", "[hidden]"),
         ("sasl.password", "***"),
+        ("ssl.key.password", "***"),
         ("aws_secret_access_key", "[hidden]"),
     ],
 )
 def test_a_mask_is_no_value(option: str, text: str) -> None:
     """Each form is a problem of its option, and the only one of it."""
-    found = [one for one in problems_with({**KEYS, option: text}) if one.option == option]
+    given = {**KEYS, "security.protocol": "SASL_SSL", **LOGIN, option: text}
+    found = [one for one in problems_with(given) if one.option == option]
     assert [one.message for one in found] == [NO_VALUE]
     assert found[0].value in {"[hidden]", as_written(option, text).shown_whole}
 
@@ -108,6 +115,13 @@ def test_a_mask_is_no_value(option: str, text: str) -> None:
             "transforms.m.replacement": "[hidden]",
         },
         {"aws.s3.prefix": "***"},
+        {"security.protocol": "PLAINTEXT", "sasl.password": "***"},
+        {"sasl.mechanism": "PLAIN", "sasl.jaas.config": "[hidden]"},
+        {"security.protocol": "SSL", "sasl.jaas.config": "[hidden]"},
+        {"ssl.key.password": "****", "consumer.override.ssl.key.password": "****"},
+        {"security.protocol": "SASL_PLAINTEXT", **LOGIN, "ssl.key.password": "****"},
+        # Of one kind of client alone.
+        {"producer.override.security.protocol": "SSL", "consumer.override.ssl.key.password": "****"},
     ],
 )
 def test_what_looks_like_a_mask_and_is_a_value_is_taken(changes: Mapping[str, str]) -> None:
@@ -115,11 +129,50 @@ def test_what_looks_like_a_mask_and_is_a_value_is_taken(changes: Mapping[str, st
     assert problems_with(changes) == ()
 
 
-def test_what_a_reference_leads_to_is_a_mask_as_well() -> None:
-    """The reference is what the sentence shows."""
-    with pytest.raises(SettingsError) as raised:
-        load_with({**KEYS, "aws.secret.access.key": "${env:SECRET}"}, SECRET="[hidden]")
-    assert masked(raised.value.problems) == {"aws.secret.access.key": "${env:SECRET}"}
+@pytest.mark.parametrize("alias", ["maskPassword", "hideToken", "jaas"])
+@pytest.mark.parametrize("text", ["***", "*****", "[hidden]"])
+def test_what_a_transform_writes_is_a_value_whatever_the_transform_is_called(alias: str, text: str) -> None:
+    """Its own name is not what it writes."""
+    mask = {
+        "transforms": alias,
+        f"transforms.{alias}.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+        f"transforms.{alias}.fields": "card",
+        f"transforms.{alias}.replacement": text,
+    }
+    assert problems_with({"input.format": "jsonl", "value.format": "json", **mask}) == ()
+    assert refused({**CONFLUENT, "aws.secret.access.key": "s3cret", **mask}) == []
+
+
+@pytest.mark.parametrize("text", ["[hidden]", "*****"])
+def test_a_password_that_looks_like_a_mask_is_given_by_a_reference(text: str) -> None:
+    """Nobody shows what references lead to, so it was meant; a warning says what it looks like."""
+    found = load_with({**KEYS, "aws.secret.access.key": "${env:SECRET}"}, SECRET=text)
+    assert [one for one in found.warnings if "mask" in one] == [
+        "aws.secret.access.key = '${env:SECRET}': leads to what looks like a mask, and is taken as it is"
+    ]
+    theirs = load(
+        json.dumps({**CONFLUENT, "aws.secret.access.key": "${env:SECRET}"}),
+        kind="json",
+        environment={"SECRET": text},
+        read_file=no_file,
+    )
+    assert any("leads to what looks like a mask" in one for one in theirs.warnings)
+
+
+def test_where_no_client_is_made_a_mask_is_a_warning() -> None:
+    """Of our own options, of a vendor's and of a log-in, which cannot be read then."""
+    exported = {**CONFLUENT, "aws.secret.access.key": "****************"}
+    login = {"consumer.override.security.protocol": "SASL_SSL", "consumer.override.sasl.mechanism": "PLAIN"}
+    jaas = "consumer.override.sasl.jaas.config"
+    for config, option in (
+        (exported, "aws.secret.access.key"),
+        ({**COMPLETE, **login, jaas: "[hidden]"}, jaas),
+    ):
+        found = load(json.dumps(config), kind="json", environment={}, read_file=no_file, is_for_clients=False)
+        warned = [one for one in found.warnings if NOT_FOR_CLIENTS in one]
+        assert len(warned) == 1
+        assert warned[0].startswith(f"{option} = ")
+        assert [one.option for one in refused(config)] == [option]
 
 
 def test_a_set_and_a_workers_file_are_held_to_it_too() -> None:
@@ -143,6 +196,26 @@ def test_a_vendors_option_is_refused_by_its_own_name(config: Mapping[str, str], 
     """Once, though an option of ours has the text too."""
     found = refused({**config, option: "[hidden]"})
     assert [(one.option, one.value) for one in found if one.message == NO_VALUE] == [(option, "[hidden]")]
+
+
+@pytest.mark.parametrize(
+    ("changes", "worker", "is_refused"),
+    [
+        ({}, "producer.ssl.key.password=[hidden]\n", False),
+        ({}, "security.protocol=SSL\nproducer.ssl.key.password=[hidden]\n", True),
+        ({"security.protocol": "SSL"}, "ssl.key.password=[hidden]\n", True),
+        # What is given nearer wins.
+        ({"security.protocol": "SSL", "ssl.key.password": "s3cret"}, "ssl.key.password=[hidden]\n", False),
+        ({"security.protocol": "SSL"}, "security.protocol=SASL_SSL\nsasl.jaas.config=[hidden]\n", False),
+    ],
+)
+def test_a_workers_line_that_no_client_uses_is_none(
+    changes: Mapping[str, str], worker: str, is_refused: bool
+) -> None:
+    """By the protocol of each client, wherever it is given."""
+    assert [one.message for one in refused({**COMPLETE, **changes}, worker_config=worker)] == (
+        [NO_VALUE] if is_refused else []
+    )
 
 
 def test_a_vendors_line_that_decides_nothing_is_none() -> None:
