@@ -283,13 +283,7 @@ def _load(
     check(values)
     if values.idle:
         raise _IdleError(frozenset(values.idle))
-    routes: tuple[GivenRoute, ...] = ()
-    if is_sink:
-        routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
-        for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
-            problems.add(name, IN_A_SINK[name])
-    else:
-        refuse_routes(gathered.entries, problems)
+    routes = _routes(gathered, values, problems, is_sink=is_sink)
     transforms = read_chain(gathered.entries, problems, is_sink=is_sink)
     check_transforms(
         values, transforms, routes={topic: route.values for route in routes for topic in route.topics}
@@ -321,6 +315,17 @@ def _load(
         translated=None if translated is None else translated.lines,
         of_worker=of_worker(gathered, is_sink=is_sink),
     )
+
+
+def _routes(
+    gathered: Gathered, values: Values, problems: Problems, *, is_sink: bool
+) -> tuple[GivenRoute, ...]:
+    if not is_sink:
+        refuse_routes(gathered.entries, problems)
+        return ()
+    for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
+        problems.add(name, IN_A_SINK[name])
+    return read_routes(gathered.entries, values, frozenset(gathered.broken))
 
 
 def _written(
