@@ -255,18 +255,6 @@ class HeadRefused(ObjectError):
     """S3 has answered a HEAD by 400: of what is encrypted with another key (SSE-C), or of old credentials."""
 
 
-class NameUnproven(ObjectError):
-    """Another object has the name, S3 does not say which, and so nothing is replaced."""
-
-    def __init__(self, what: str) -> None:
-        """`what` is `s3://bucket/key`."""
-        super().__init__(
-            f"{what} cannot be completed: another object has the name, and S3 does not say which, so it is "
-            "not replaced. Where its HEAD is a 403, allow s3:GetObject and s3:ListBucket; where it is a 400, "
-            "move away what has the name, encrypted with another key (SSE-C). It is tried again."
-        )
-
-
 class WriteConflict(SourceUnavailable):
     """Another request to the name is under way, or S3 refuses the condition for as long as the upload lives.
 

@@ -24,7 +24,6 @@ from headrace.s3.client import (
     ConditionsUnknown,
     HeadRefused,
     NameTaken,
-    NameUnproven,
     UploadEnded,
     WriteConflict,
     attempted,
@@ -250,8 +249,6 @@ class UploadCalls:
             completion = attempted(lambda: once(condition), self._backoff)
             if completion.state is CompletionState.NAME_TAKEN:
                 raise NameTaken(f"s3://{bucket}/{upload.key} was written by another program meanwhile.")
-            if completion.state is CompletionState.UNPROVEN and self._has_upload(bucket, upload):
-                raise NameUnproven(f"s3://{bucket}/{upload.key}")
 
         if self._replaced(bucket, upload.key, send, claim, object_id=object_id):
             return completion

@@ -41,8 +41,9 @@ _GONE: Final = (
 _UNCOMPLETED: Final = {
     CompletionState.UPLOAD_MISSING: _GONE,
     CompletionState.SUPERSEDED: _GONE,
-    CompletionState.UNPROVEN: "its upload is not there any more, and S3 does not say whether the object is: "
-    "allow s3:GetObject and s3:ListBucket",
+    CompletionState.UNPROVEN: "its name is taken or its upload is not there any more, and S3 does not say "
+    "which object has the name, so none is replaced: where its HEAD is a 403, allow s3:GetObject and "
+    "s3:ListBucket; where it is a 400, move away what has the name, encrypted with another key (SSE-C)",
     CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sent: find out who else "
     "has sent parts to it, or set aws.s3.part.size where the store wants all of one size (docs/support.md)",
 }

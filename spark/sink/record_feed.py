@@ -16,6 +16,7 @@ import structlog
 from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.producer import SlotRevoked
 from headrace.model.columns import KafkaRecords
+from headrace.model.error_policy import LEAST
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
 from spark.sink.partition_work import PartitionWork
@@ -81,6 +82,15 @@ class _Held:
     pause: float = _FIRST_HELD_PAUSE
 
 
+@dataclass(slots=True)
+class _Failing:
+    """Why a partition is read again, how often in a row for that, and when it is next."""
+
+    why: str
+    count: int = 0
+    read_at: float = 0.0
+
+
 class RecordFeed:
     """For the slot's thread. `works` are the slot's partitions, of which it may lose some.
 
@@ -108,6 +118,7 @@ class RecordFeed:
         self._held: _Held | None = None
         # By partition: when it is read again.
         self._delayed: dict[TopicPartition, float] = {}
+        self._failing: dict[TopicPartition, _Failing] = {}
 
     def add(self, records: KafkaRecords, now_ms: int) -> None:
         """Give these to their partition, after what waits there."""
@@ -137,14 +148,21 @@ class RecordFeed:
         self._held = _Held(held | set(partitions), why, is_over, self._now() + _FIRST_HELD_PAUSE)
         _log.warning("partitions_held_back", partitions=sorted(map(str, self._held.partitions)), error=why)
 
-    def delay(self, partition: TopicPartition, times: int) -> None:
+    def delay(self, partition: TopicPartition, times: int, why: str) -> None:
         """Read nothing of it for a while, the longer the more `times` it has failed at one place; for `read`.
 
-        Once may be a coincidence, and is not waited for.
+        What fails for the same reason `why` is counted as well: `times` begins again with each commit, which
+        may be of other groups' objects. Once may be a coincidence, and is not waited for.
         """
-        if times > 1:
-            pause = min(_FIRST_PAUSE * 2 ** min(times - 2, _MOST_DOUBLINGS), _LONGEST_DELAY)
+        known = self._failing.get(partition)
+        if known is None or known.why != why:
+            known = self._failing[partition] = _Failing(why)
+        known.count = max(known.count + 1, times)
+        pause = 0.0
+        if known.count > 1:
+            pause = min(_FIRST_PAUSE * 2 ** min(known.count - 2, _MOST_DOUBLINGS), _LONGEST_DELAY)
             self._delayed[partition] = self._now() + pause
+        known.read_at = self._now() + pause
 
     def is_waiting(self, partition: TopicPartition) -> bool:
         """Whether records of it are fetched and not written."""
@@ -184,6 +202,14 @@ class RecordFeed:
             held = ", ".join(sorted(map(str, those)))
             found[_HELD] = f"{self._held.why} Until then nothing more of {held} is archived."
         now = self._now()
+        for partition in sorted(self._failing.keys() & self._works.keys()):
+            one = self._failing[partition]
+            # Until it would have failed again, had that not been mended.
+            if one.count >= LEAST and now - one.read_at < _LONG_SECONDS:
+                found[str(partition)] = (
+                    f"{partition} has failed {one.count} times for one reason: {one.why.rstrip('.')}. It is "
+                    "read again, after pauses, until that is mended."
+                )
         long = sorted(str(one) for one, since in self._crowded.items() if now - since > _LONG_SECONDS)
         if long:
             found[_CROWDED] = (

@@ -365,7 +365,7 @@ class SinkRun:
                 self._note_stop(work)
             elif work.isolation.broken is None:
                 # Where it is, the failing record is looked for by reading again.
-                self._feed.delay(work.partition, times)
+                self._feed.delay(work.partition, times, why)
         if failed:
             self._rewind(failed)
 

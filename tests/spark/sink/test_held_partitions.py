@@ -33,7 +33,7 @@ def test_one_that_fails_at_one_place_is_read_ever_more_seldom() -> None:
     feed = RecordFeed(works, reader, now=lambda: now[0])
     pauses = []
     for times in range(1, 1_500):
-        feed.delay(P0, times)
+        feed.delay(P0, times, "Gone.")
         feed.read()
         began = now[0]
         while P0 in reader.paused:
@@ -45,22 +45,46 @@ def test_one_that_fails_at_one_place_is_read_ever_more_seldom() -> None:
     assert set(pauses[8:]) == {30.0}
 
 
+def test_one_that_fails_for_one_reason_is_read_ever_more_seldom() -> None:
+    """Where objects of other groups are committed each time, so that it counts as a first failure."""
+    reader, now = _Reader(), [0.0]
+    feed = RecordFeed({P0: _work(P0), P1: _work(P1)}, reader, now=lambda: now[0])
+    pauses = []
+    for why in ("s3://b/k is gone.", *["s3://b/l is taken."] * 5):
+        feed.delay(P0, 1, why)
+        feed.read()
+        began = now[0]
+        while P0 in reader.paused:
+            now[0] += 0.5
+            feed.retry(0)
+        pauses.append(now[0] - began)
+    assert pauses == [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]
+    assert feed.problems() == {
+        str(
+            P0
+        ): f"{P0} has failed 5 times for one reason: s3://b/l is taken. It is read again, after pauses, "
+        "until that is mended."
+    }
+    now[0] += 60
+    assert not feed.problems()
+
+
 def test_one_that_waits_for_both_is_read_after_both() -> None:
     """Whichever is over first."""
     works = {P0: _work(P0)}
     reader, asked, now = _Reader(), Mock(return_value=False), [0.0]
     feed = RecordFeed(works, reader, now=lambda: now[0])
     feed.hold([P0], "The topic has no leader.", asked)
-    feed.delay(P0, 3)
+    feed.delay(P0, 3, "Gone.")
     feed.read()
     now[0] = 1.0
     feed.retry(0)
     assert reader.paused == {P0}
     asked.return_value = True
-    feed.delay(P0, 5)
+    feed.delay(P0, 5, "Gone.")
     now[0] = 4.0
     feed.retry(0)
-    assert (reader.paused, feed.problems()) == ({P0}, {})
+    assert (reader.paused, list(feed.problems())) == ({P0}, [str(P0)])
     now[0] = 5.0
     feed.retry(0)
     assert reader.paused == set()

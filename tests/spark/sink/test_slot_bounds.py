@@ -13,7 +13,7 @@ from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
-from headrace.model.sink_protocol import PartitionGrant, SinkBatch
+from headrace.model.sink_protocol import LeaderGroup, PartitionGrant, SinkBatch, SinkCommitted
 from headrace.model.slot_protocol import BatchOutcome
 from headrace.options.settings import Settings
 from headrace.s3.client import UploadEnded
@@ -114,10 +114,15 @@ class _Link:
 
 
 class _Producer:
-    """Nothing comes to a transaction."""
+    """A broker that takes all of it."""
 
     pace_bytes = 2**20
     is_in_doubt = False
+
+    def begin(self, *_: object) -> None:
+        """It is open."""
+
+    send_offsets = write_ledger = commit = begin
 
     def abort(self) -> bool:
         return True
@@ -146,8 +151,14 @@ class _LargeRecords(_Reader):
         return [kafka_records([Record("t", 0, 0, NOON_MS, None, b"v" * 6 * 1024 * 1024, ())])]
 
 
-class _PartsDiffer:
-    """S3 has the parts of each upload, and completes none of them."""
+class _NeverCompleted:
+    """S3 has the parts of each upload, and completes none of them; small objects are there at once."""
+
+    def __init__(self, state: CompletionState) -> None:
+        self._state = state
+
+    def put(self, *_: object, **__: object) -> None:
+        """It is there."""
 
     def begin(self, *_: object, **__: object) -> str:
         return "upload"
@@ -156,7 +167,7 @@ class _PartsDiffer:
         return "etag"
 
     def complete(self, *_: object, **__: object) -> Completion:
-        return Completion(CompletionState.PARTS_DIFFER)
+        return Completion(self._state)
 
     def abort(self, *_: object) -> bool:
         return True
@@ -182,24 +193,106 @@ def test_at_least_once_an_object_that_is_never_completed_is_not_uploaded_without
 ) -> None:
     """The first time may be a coincidence; what is said has the object, the cause and the fix."""
     reader = _LargeRecords()
-    settings = sink_settings(
-        {
-            "aws.s3.bucket.name": "bucket",
-            "topics": "t",
-            "buffer.dir": str(tmp_path),
-            "exactly.once.support": "disabled",
-            "file.compression.type": "none",
-            "aws.s3.part.size": "5242880",
-            "rotate.records": "1",
-        }
-    )
-    run = _sink_run(settings, link=_UntilPaused(reader), calls=_PartsDiffer(), reader=reader)
+    settings = _one_record_each(tmp_path)
+    calls = _NeverCompleted(CompletionState.PARTS_DIFFER)
+    run = _sink_run(settings, link=_UntilPaused(reader), calls=calls, reader=reader)
     with capture_logs() as logged, pytest.raises(SlotRevoked):
         run.run()
     said = [one["reason"] for one in logged if one["event"] == "partition_read_again"]
     assert (len(said), reader.assigned) == (2, 3)
     assert "cannot be completed: the parts of its upload are not those that were sent" in said[-1]
     assert said[-1].startswith("s3://bucket/t")
+
+
+class _TwoPartitions(_Reader):
+    """Each without an end; the first begins with a record of several parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
+
+    def assign(self, starts: Mapping[TopicPartition, int], _epochs: object) -> None:
+        self._next, self._paused = dict(starts), set()
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused |= set(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused -= set(partitions)
+
+    def poll(self, most: int, _seconds: float) -> list[KafkaRecords]:
+        return [self._some(one, min(most, 100)) for one in sorted(self._next.keys() - self._paused)]
+
+    def reached(self) -> dict[TopicPartition, tuple[int, int]]:
+        return {one: (position, -1) for one, position in self._next.items()}
+
+    def positions(self) -> dict[TopicPartition, int]:
+        return dict(self._next)
+
+    def _some(self, one: TopicPartition, most: int) -> KafkaRecords:
+        first = self._next[one]
+        if one.partition == first == 0:
+            most, value = 1, b"v" * 6 * 1024 * 1024
+        else:
+            value = b"v"
+        self._next[one] += most
+        offsets = range(first, first + most)
+        return kafka_records([Record("t", one.partition, at, NOON_MS, None, value, ()) for at in offsets])
+
+
+class _UntilArchived(_Link):
+    """A leader that gives the slot up once it has so many objects of the second partition."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(_Calls(UploadEnded("")), asks=False)
+        self.archived = [0, 0]
+        self._most = most
+        self._ends = time.monotonic() + _LONGEST_SECONDS
+
+    def is_void(self) -> bool:
+        return self.archived[1] >= self._most or time.monotonic() > self._ends
+
+    is_void_in_a_wait = is_void
+
+    def leader_group(self, _batch: int) -> LeaderGroup:
+        return LeaderGroup(group=b"")
+
+    def send(self, message: object) -> None:
+        if isinstance(message, SinkCommitted):
+            for one in message.objects:
+                self.archived[one.partition] += 1
+
+
+def test_at_least_once_an_object_that_is_never_completed_stops_its_own_partition_alone(
+    tmp_path: Path,
+) -> None:
+    """What is closed after it in its partition cannot be committed: it ended the fetching of all of them."""
+    link, calls = _UntilArchived(2 * MAX_PENDING), _NeverCompleted(CompletionState.UNPROVEN)
+    settings = _one_record_each(tmp_path)
+    run = _sink_run(settings, partitions=2, link=link, calls=calls, reader=_TwoPartitions())
+    with capture_logs() as logged, pytest.raises(SlotRevoked):
+        run.run()
+    assert link.archived[0] == 0
+    assert link.archived[1] >= 2 * MAX_PENDING
+    again = [one for one in logged if one["event"] == "partition_read_again"]
+    assert {one["partition"] for one in again} == {"t-0"}
+    assert "allow s3:GetObject and s3:ListBucket" in again[-1]["reason"]
+    assert "(SSE-C)" in again[-1]["reason"]
+
+
+def _one_record_each(folder: Path) -> Settings:
+    return sink_settings(
+        {
+            "aws.s3.bucket.name": "bucket",
+            "topics": "t",
+            "buffer.dir": str(folder),
+            "exactly.once.support": "disabled",
+            "file.compression.type": "none",
+            "aws.s3.part.size": "5242880",
+            "rotate.records": "1",
+        }
+    )
 
 
 def _made(
@@ -212,14 +305,17 @@ def _made(
     return _sink_run(settings, link=_Link(calls, asks=asks), calls=calls, reader=reader), reader
 
 
-def _sink_run(settings: Settings, **doubles: Any) -> SinkRun:
+def _sink_run(settings: Settings, *, partitions: int = 1, **doubles: Any) -> SinkRun:
     assert settings.sink is not None
     return SinkRun(
         SinkBatch(
             number=1,
             slot=0,
             group=b"",
-            partitions=(PartitionGrant(topic="t", partition=0, topic_id="i", offset=0),),
+            partitions=tuple(
+                PartitionGrant(topic="t", partition=number, topic_id="i", offset=0)
+                for number in range(partitions)
+            ),
         ),
         settings=sink_task_settings(settings, settings.sink),
         producer=cast("TransactionalProducer", _Producer()),

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import SealedObject, Upload
@@ -13,8 +12,6 @@ from headrace.s3.client import UploadEnded
 from headrace.s3.completion import CompletionState
 from spark.sink.slot_uploads import SlotUploads
 from spark.sink.spill import SpillLost
-from tests.headrace.s3.scripted_s3 import BUCKET, error
-from tests.headrace.s3.test_refused_completions import COMPLETED, OTHER_KEY, UPLOAD, store
 from tests.spark.sink.bytes_encoder import BytesEncoder, as_records
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws
@@ -234,29 +231,6 @@ def test_an_object_whose_spilled_bytes_are_gone_has_failed(tmp_path: Path) -> No
     opened.abandon()
     assert (uploads.buffered_bytes, uploads.spilled_bytes) == (0, 0)
     uploads.close()
-
-
-def test_a_name_that_s3_does_not_tell_of_is_waited_for_visibly(tmp_path: Path) -> None:
-    """At least once: nothing is uploaded again meanwhile, and one problem names key, cause and fix."""
-    taken = error("PreconditionFailed", 412)
-    with store([taken, taken, COMPLETED], OTHER_KEY) as url:
-        uploads = SlotUploads(
-            upload_calls(BUCKET, endpoint=url),
-            part_bytes=5 * MIB,
-            max_bytes=MIB,
-            directory=tmp_path,
-            is_direct=True,
-            prove=lambda: None,
-        )
-        with capture_logs() as logged:
-            found = uploads.complete(sealed_object(BUCKET, "ours", UPLOAD))
-            until_sync(uploads.problems)
-            problem = uploads.problems()["s3"]
-            assert f"s3://{BUCKET}/k cannot be completed: another object has the name" in problem
-            assert found.result(60).state is CompletionState.COMPLETED
-        uploads.close()
-    (delayed,) = [one["error"] for one in logged if one["event"] == "upload_delayed"]
-    assert delayed == problem
 
 
 def test_the_least_active_are_spilled_first(tmp_path: Path) -> None:
