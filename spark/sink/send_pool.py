@@ -123,7 +123,8 @@ class SendPool:
         few = out_of_files(error) if isinstance(error, OSError) else None
         sentence = str(error) if few is None else f"A part cannot be read from buffer.dir, as {few}."
         with self._changed:
-            is_new = self._failing.get(queued) != sentence
+            # Of a pool that is closed nobody asks any more.
+            is_new = not self._is_closed and self._failing.get(queued) != sentence
             self._failing[queued] = sentence
         if is_new:
             _log.warning("upload_delayed", error=sentence, retry_seconds=queued.delay)
