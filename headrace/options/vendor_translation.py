@@ -9,7 +9,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import GROUP_NAME, LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.declarations.connection_options import NAME
-from headrace.options.given import Problems, as_written
+from headrace.options.given import Problems, as_written, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.value_types import WHOLE_NUMBER
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
@@ -282,11 +282,14 @@ def translate(
             for each in leftovers
         ),
     )
+    # Names that are given may have blanks around them.
+    own_lines = {canonical(name) for name in others}
+    made = {own: text for own, text in found.options.items() if own not in own_lines}
     return Translated(
-        options={_CLASS: vendor.own_class, **found.options, **others},
-        spelled={own: theirs for own, theirs in found.spelled.items() if own not in others},
+        options={_CLASS: vendor.own_class, **made, **others},
+        spelled={own: theirs for own, theirs in found.spelled.items() if own not in own_lines},
         lines=lines,
-        defaults=frozenset(own for own in found.options.keys() - others if found.spelled.get(own) not in raw),
+        defaults=frozenset(own for own in made if found.spelled.get(own) not in raw),
         lost=found.lost - others.keys() | (frozenset() if is_named else {NAME.name}),
         warnings=(
             *found.warnings,

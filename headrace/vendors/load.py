@@ -171,7 +171,7 @@ def load(
                     idle=idle,
                 )
             except _IdleError as error:
-                idle |= error.options
+                idle = _more(idle, error.options)
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
     # What connectors may not set, and is there, is of the worker's file.
@@ -185,6 +185,12 @@ class _IdleError(Exception):
     def __init__(self, options: frozenset[str]) -> None:
         self.options = options
         super().__init__(options)
+
+
+def _more(idle: frozenset[str], options: frozenset[str]) -> frozenset[str]:
+    """Both; each time there is one more, or reading again would have no end."""
+    assert not options <= idle, f"{sorted(options)} is left out already"
+    return idle | options
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:

@@ -321,12 +321,11 @@ class PartitionWork:
 
         The groups of those at the offsets `known` are: no object has them.
         """
+        faults = [one for one in faults if not self._is_null_of_before(one)]
         if not faults:
             return True
         assert self._adding is not None, "only what is being added is refused"
-        # Nulls that are left out are in no object: an earlier version, or `ignore`, made no letter of them.
-        unsure = (one for one in faults if (one.reason, one.message) != REPORTED_NULL)
-        changed = self._offsets.refuse_changed(one.offset for one in unsure if one.offset not in known)
+        changed = self._offsets.refuse_changed(one.offset for one in faults if one.offset not in known)
         for fault in sorted(faults, key=lambda one: one.offset):
             if fault.offset == changed:
                 # It was written before, and is bad now: nobody knows in which object it is, if in any.
@@ -345,6 +344,14 @@ class PartitionWork:
             self._bad[fault.offset] = fault.reason, dead_letter
             self._offsets.add_dead_letter(fault.offset)
         return True
+
+    def _is_null_of_before(self, fault: RecordFault) -> bool:
+        """Whether it is a null that was read before and has no letter, as `write` or `ignore` had it.
+
+        It is left out: a letter could come next to an object that has it.
+        """
+        is_null = (fault.reason, fault.message) == REPORTED_NULL
+        return is_null and self._offsets.refuse_changed([fault.offset]) is not None
 
     def stop_at_dead_letter(self, why: str) -> None:
         """Stop at the first record whose dead letter no topic takes."""

@@ -15,7 +15,11 @@ from headrace.vendors.lenses.kcql import Statement
 from headrace.vendors.lenses.kcql.statements import EVERY_TOPIC
 
 _KCQL: Final = "connect.s3.kcql"
-_ONE: Final = f"keep one statement, of `{EVERY_TOPIC}`"
+_BY_KAFKAS_NAME: Final = (
+    f"{_KCQL}: Lenses chooses a statement by the topic that transforms give, which is not known before a "
+    f"record shows it: here it is chosen by the topic in Kafka. Keep one statement, of `{EVERY_TOPIC}`, "
+    "where transforms rename topics that have one"
+)
 
 
 def translate_topics(given: Translation, statements: tuple[Statement, ...]) -> Mapping[str, list[str]]:
@@ -29,17 +33,11 @@ def translate_topics(given: Translation, statements: tuple[Statement, ...]) -> M
     chain = _chain(given)
     if given.is_given("topics"):
         topics = listed(given.text("topics"))
-        called = _called(given, chain, topics, own)
-        if called is not None:
-            found = _named(given, called, own, has_all=has_all)
+        found = _named(given, _called(given, chain, topics, own), own, has_all=has_all)
         given.rename("topics", "topics")
     if given.is_given("topics.regex"):
         if own and chain.routes:
-            given.refuse(
-                _KCQL,
-                "has statements of topics, and Lenses chooses by the topic that transforms give, which is "
-                f"not known with topics.regex; name the topics in topics, or {_ONE}",
-            )
+            given.warn(_BY_KAFKAS_NAME)
         _translate_pattern(given, own, has_all=has_all)
     return found
 
@@ -57,20 +55,16 @@ def _chain(given: Translation) -> TransformChain:
 
 def _called(
     given: Translation, chain: TransformChain, topics: tuple[str, ...], own: list[str]
-) -> dict[str, str] | None:
-    """What transforms call each topic; None, and a problem, where only a record shows it."""
+) -> dict[str, str]:
+    """What transforms call each topic; its own name, and a warning, where only a record shows it."""
     if not chain.routes:
         return {topic: topic for topic in topics}
     reached = {topic: reachable_topics(chain, topic) for topic in topics}
     if not routes_by_record(chain) and all(len(each) == 1 for each in reached.values()):
         return {topic: next(iter(each)) for topic, each in reached.items()}
     if own:
-        given.refuse(
-            _KCQL,
-            "has statements of topics, and Lenses chooses by the topic that transforms give, which only a "
-            f"record shows here; {_ONE}",
-        )
-    return None
+        given.warn(_BY_KAFKAS_NAME)
+    return {topic: topic for topic in topics}
 
 
 def _named(
@@ -94,9 +88,9 @@ def _named(
         given.refuse("topics", f"{', '.join(without)}: has no statement in {_KCQL}; add one, or one of `*`")
     strange = [topic for topic in own if topic not in found]
     if strange:
-        is_renamed = any(topic in called for topic in strange)
-        where = "is no topic's name after transforms" if is_renamed else "is not among topics"
-        fix = "" if is_renamed else "add it there, or "
+        renamed = [called[topic] for topic in strange if topic in called]
+        where = "is no topic's name after transforms" if renamed else "is not among topics"
+        fix = f"write FROM {renamed[0]} instead, or " if renamed else "add it there, or "
         given.refuse(_KCQL, f"{', '.join(strange)}: {where}; {fix}remove the statement")
     return found
 
