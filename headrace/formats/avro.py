@@ -29,7 +29,6 @@ from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BlockPosition, Position
-from headrace.options.choices import JsonFormat
 
 # Data that take no bytes, such as null, can be claimed in any number; more than this is no honest block.
 _EMPTY_DATA_MAX: Final = 10_000_000
@@ -59,11 +58,7 @@ def decode(
         reader = BlockReader(
             node,
             options,
-            RecordBuilder.of(
-                options,
-                lambda path: _kind_of(node, path, options.format.json_format),
-                avro=header.schema.decode(),
-            ),
+            RecordBuilder.of(options, lambda path: _kind_of(node, path), avro=header.schema.decode()),
             name=source.name,
             prefix=registry_prefix(options, header.schema),
             described=_described(header.schema) if has_own_schema(options.format) else None,
@@ -227,32 +222,19 @@ def _batches(blocks: Iterator[tuple[Block, bytes]], reader: BlockReader, skip: i
         yield from reader.read(held, skip)
 
 
-def _kind_of(node: Node, path: tuple[str, ...], style: JsonFormat) -> FieldKind:
-    """What the field at `path` holds, looked for through lists, maps and unions."""
-    nodes = [node]
+def _kind_of(node: Node, path: tuple[str, ...]) -> FieldKind:
+    """What the field at `path` holds, looked for through lists and maps."""
     for name in path:
-        held = (field for each in nodes for leaf, _ in _leaves(each) for field in leaf.fields)
-        nodes = [below for own, below in held if own == name]
-    leaves = [leaf for each in nodes for leaf in _leaves(each)]
-    kinds = {_kind(leaf, is_listed=is_listed) for leaf, is_listed in leaves}
-    if len(kinds) == 1:
-        return kinds.pop()
-    # The JSON of a value of several types tells texts from numbers alone: what all of these are.
-    texts = {_kind(leaf, is_listed=is_listed) for leaf, is_listed in leaves if not _is_number(leaf, style)}
-    numbers = {_kind(leaf, is_listed=is_listed) for leaf, is_listed in leaves if _is_number(leaf, style)}
-    if texts == {FieldKind.BYTES}:
-        return FieldKind.BYTES
-    times = numbers - {FieldKind.OTHER}
-    # Of days and milliseconds in one field no number is certain.
-    return FieldKind.OTHER if not times else times.pop() if len(numbers) == 1 else FieldKind.TIME_OF_DAY
-
-
-def _kind(leaf: Node, *, is_listed: bool) -> FieldKind:
-    if leaf.kind in ("bytes", "fixed") and leaf.logical is None:
-        return FieldKind.LISTED_BYTES if is_listed else FieldKind.BYTES
-    if leaf.kind == "record" and not is_listed:
+        below = dict(_content(node).fields).get(name)
+        if below is None:
+            return FieldKind.OTHER
+        node = below
+    found, own = _content(node), node.nullable or node
+    if found.kind in ("bytes", "fixed") and found.logical is None:
+        return FieldKind.BYTES if own is found else FieldKind.LISTED_BYTES
+    if found.kind == "record" and own is found:
         return FieldKind.RECORD
-    return _KINDS.get(leaf.logical or "", FieldKind.OTHER)
+    return _KINDS.get(found.logical or "", FieldKind.OTHER)
 
 
 _KINDS: Final = {
@@ -260,18 +242,10 @@ _KINDS: Final = {
     "time-millis": FieldKind.TIME_OF_DAY,
     "time-micros": FieldKind.TIME_OF_DAY,
 }
-_NUMBERS: Final = frozenset({"int", "long", "float", "double"})
 
 
-def _is_number(leaf: Node, style: JsonFormat) -> bool:
-    """Whether its JSON is a number: of times Connect's alone."""
-    return leaf.kind in _NUMBERS and (leaf.logical is None or style is JsonFormat.CONNECT)
-
-
-def _leaves(node: Node, *, is_listed: bool = False) -> list[tuple[Node, bool]]:
-    """The node itself, or what is in it where it is a union, a list or a map, and whether it is in one."""
-    if node.items is not None:
-        return _leaves(node.items, is_listed=True)
-    if node.kind != "union":
-        return [(node, is_listed)]
-    return [leaf for each in node.filled for leaf in _leaves(each, is_listed=is_listed)]
+def _content(node: Node) -> Node:
+    """The node itself, or what is in it where it is optional, a list or a map."""
+    while node.nullable is not None or node.items is not None:
+        node = node.nullable or node.content
+    return node

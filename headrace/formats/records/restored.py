@@ -117,8 +117,10 @@ class EnvelopeReader:
     def __init__(self, settings: FormatSettings, kind_of: KindOf) -> None:
         as_json = {EnvelopeField.KEY: settings.key_format, EnvelopeField.VALUE: settings.value_format}
         self._as_json = {field: as_json.get(field) in AS_JSON for field in EnvelopeField}
-        self._base64 = settings.envelope_base64
-        self._of_bytes = {field: kind_of((field.value,)) is FieldKind.BYTES for field in EnvelopeField}
+        self._base64 = {
+            field: field in settings.envelope_base64 or kind_of((field.value,)) is FieldKind.BYTES
+            for field in EnvelopeField
+        }
         self._are_bytes = bytes_of_headers(("headers",), kind_of)
         self._timestamp_kind = kind_of(("timestamp",))
 
@@ -142,7 +144,7 @@ class EnvelopeReader:
         return None if raw is None else self._opened(raw, field)
 
     def _opened(self, raw: msgspec.Raw, field: EnvelopeField) -> bytes | None:
-        if field in self._base64 or (self._of_bytes[field] and bytes(raw)[:1] == b'"'):
+        if self._base64[field]:
             return from_base64(content(raw), field.value)
         octets = bytes(raw)
         if octets[:1] in b"{[" or (self._as_json[field] and octets != b"null"):

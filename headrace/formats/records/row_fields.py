@@ -259,5 +259,4 @@ def _as(raw: msgspec.Raw, *, as_json: bool, is_bytes: bool, what: str) -> bytes 
     """JSON as it is, the bytes after base64, or plain content."""
     if as_json:
         return None if bytes(raw) == b"null" else bytes(raw)
-    # What may be bytes or a number is bytes where it is a text.
-    return from_base64(content(raw), what) if is_bytes and bytes(raw)[:1] == b'"' else content(raw)
+    return from_base64(content(raw), what) if is_bytes else content(raw)
