@@ -168,6 +168,13 @@ def test_what_was_written_is_refused_by_its_name(
     assert any(str(each).startswith(problem) for each in caught.value.problems), caught.value.problems
 
 
+def test_a_name_with_blanks_around_it_is_given() -> None:
+    """Reading once more without a default of that name would give the same for ever."""
+    with pytest.raises(SettingsError) as caught:
+        sink_settings({**_CSV, "output.format": "parquet", "output.value.encoding ": "base64"})
+    assert "means nothing without" in str(caught.value.problems[0])
+
+
 def test_a_route_leaves_out_what_means_nothing_there() -> None:
     """And the rest of the sink has it."""
     settings = sink_settings(

@@ -103,16 +103,36 @@ def test_a_statement_of_the_name_before_is_taken_where_nothing_else_could_be() -
 
 
 @pytest.mark.parametrize(
+    ("changes", "statements"),
+    [
+        (_ROUTER | _REGEX, ("*", "v1.orders")),
+        (_ROUTER | _REGEX, ("v1.orders",)),
+        (_TIMED, ("v1.orders",)),
+        (_TIMED, ("*", "v1.orders")),
+        (_OF_TOMBSTONES, ("v1.orders",)),
+    ],
+)
+def test_where_only_a_record_shows_the_topic_that_of_kafka_decides(
+    changes: Mapping[str, str], statements: tuple[str, ...]
+) -> None:
+    """As earlier versions had it, with a warning."""
+    settings = sink_settings({**_GIVEN, **changes, **_statements(*statements)})
+    assert settings.sink is not None
+    route = settings.sink.route("v1.orders")
+    bucket = settings.s3.bucket if route is None else route.bucket
+    assert bucket == f"bkt{statements.index('v1.orders')}"
+    assert any("chosen by the topic in Kafka" in each for each in settings.warnings)
+
+
+@pytest.mark.parametrize(
     ("changes", "statements", "problem"),
     [
         # Lenses takes `*`; the other statement decided here, without a word.
-        (_ROUTER, ("v1.orders", "*"), "v1.orders: is no topic's name after transforms; remove the statement"),
+        (_ROUTER, ("v1.orders", "*"), "v1.orders: is no topic's name after transforms; write FROM orders"),
         (_ROUTER, ("paid",), "v1.orders (orders after transforms): has no statement"),
         (_ROUTER, ("orders", "paid"), "paid: is not among topics"),
-        (_ROUTER | _REGEX, ("*", "orders"), "not known with topics.regex; name the topics in topics"),
-        (_ROUTER | _REGEX, ("v1.orders",), "not known with topics.regex; name the topics in topics"),
-        (_TIMED, ("*", "orders"), "only a record shows here; keep one statement, of `*`"),
-        (_OF_TOMBSTONES, ("orders",), "only a record shows here; keep one statement, of `*`"),
+        (_TIMED, ("*", "orders"), "orders: is not among topics"),
+        (_OF_TOMBSTONES, ("orders",), "v1.orders: has no statement"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(
