@@ -20,7 +20,7 @@ from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
-from headrace.formats.row_members import BYTES_MARK
+from headrace.formats.row_members import BYTES_MARK, JSON_MARK
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
@@ -29,8 +29,6 @@ from headrace.options.record_sources import Form
 
 # -- Rows of Avro in an archive, as the arrays that a layout reads -------------------------------------------
 
-# A struct of this one member is text that is JSON already.
-_TEXT: Final = "\x00json"
 _PLAIN: Final = {
     "string": pa.string(),
     "bytes": pa.binary(),
@@ -83,9 +81,9 @@ class AvroArchive:
         missing = pa.array(nulls_of(values, node), pa.bool_())
         marks = bytes_of_union(values, node)
         if marks is None:
-            return pa.StructArray.from_arrays([texts], names=[_TEXT], mask=missing)
+            return pa.StructArray.from_arrays([texts], names=[JSON_MARK], mask=missing)
         return pa.StructArray.from_arrays(
-            [texts, pa.array(marks, pa.bool_())], names=[_TEXT, BYTES_MARK], mask=missing
+            [texts, pa.array(marks, pa.bool_())], names=[JSON_MARK, BYTES_MARK], mask=missing
         )
 
     def _texts_of(self, values: list[Any], node: Node) -> Any:
@@ -120,7 +118,7 @@ class AvroArchive:
 
     def _to_json(self, array: Any) -> Any:
         kind = array.type
-        if pa.types.is_struct(kind) and kind.num_fields and kind.field(0).name == _TEXT:
+        if pa.types.is_struct(kind) and kind.num_fields and kind.field(0).name == JSON_MARK:
             return pc.fill_null(pc.struct_field(array, [0]), "null")
         return json_values(array, self._style)
 

@@ -23,6 +23,8 @@ NULL: Final = msgspec.Raw(b"null")
 ABSENT: Final = msgspec.Raw(b"")
 # The member that says of JSON texts, in structs, which ones are the base64 of bytes.
 BYTES_MARK: Final = "\x00bytes"
+# The first member of structs that are such a text.
+JSON_MARK: Final = "\x00json"
 _TEXT: Final = msgspec.json.Decoder(str)
 _QUOTE: Final = 0x22
 _BACKSLASH: Final = 0x5C
@@ -37,8 +39,7 @@ def decoded_rows(
     found = _all_at_once(rows, decoder)
     if found is not None:
         return found
-    result = []
-    view = memoryview(rows.buffer)
+    result, view = [], memoryview(rows.buffer)
     spans = zip(rows.starts.tolist(), rows.lengths.tolist(), strict=True)
     for row, (start, length) in enumerate(spans):
         try:
@@ -197,16 +198,14 @@ def joined(texts: Sequence[msgspec.Raw]) -> Column:
     """JSON texts side by side in one new buffer; `null` is a null."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     ends = np.cumsum(lengths)
-    buffer = b"".join(texts)
-    return with_nulls(Column(buffer=buffer, starts=ends - lengths, lengths=lengths))
+    return with_nulls(Column(buffer=b"".join(texts), starts=ends - lengths, lengths=lengths))
 
 
 def with_nulls(texts: Column) -> Column:
     """The column with a null where the JSON is `null`."""
-    octets = np.frombuffer(texts.buffer, np.uint8)
     maybe = np.flatnonzero(texts.lengths == 4)  # noqa: PLR2004  # the length of null
     # No other JSON begins with n.
-    nulls = maybe[octets[texts.starts[maybe]] == ord("n")]
+    nulls = maybe[np.frombuffer(texts.buffer, np.uint8)[texts.starts[maybe]] == ord("n")]
     if not len(nulls):
         return texts
     lengths = texts.lengths.copy()
@@ -409,11 +408,11 @@ def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: F
     """
     if array is None or types.is_null(array.type):
         return [()] * rows
-    if types.is_struct(array.type):
+    if _is_struct(array.type):
         return _of_struct(array, form, to_json, faults)
     lists = array if not types.is_map(array.type) else _entries(array)
-    flat = lists.flatten() if _is_list(lists.type) else array
-    is_pairs = types.is_struct(flat.type) and flat.type.num_fields == 2  # noqa: PLR2004  # a name and a value
+    flat = lists.flatten() if types.is_list(lists.type) or types.is_large_list(lists.type) else array
+    is_pairs = _is_struct(flat.type) and flat.type.num_fields == 2  # noqa: PLR2004  # a name and a value
     if not is_pairs or not is_text(flat.type.field(0).type):
         refused(array, "headers", faults)
         return [()] * rows
@@ -431,8 +430,9 @@ def headers_column(array: Any, form: Form, to_json: ToJson, rows: int, faults: F
     return result
 
 
-def _is_list(kind: Any) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind))
+def _is_struct(kind: Any) -> bool:
+    """Whether values of the type have members, and are not the JSON of what has several types."""
+    return bool(types.is_struct(kind)) and kind.get_field_index(JSON_MARK) != 0
 
 
 def _entries(array: Any) -> Any:

@@ -157,7 +157,8 @@ class RestoreOptions:
     `envelopes` are of the objects of single layouts, where they are others than `envelope`.
     `keys_format` is what objects of keys hold; `sent_to` is the topic that the object's records go to, empty
     where that is not known. `csv_fields` are the columns of Aiven's csv in their order (its
-    `format.output.fields`); ValueError for others than there are.
+    `format.output.fields`); more than the value says that its Avro is of envelopes. ValueError for others
+    than there are.
     """
 
     value: Form = Form.AUTO

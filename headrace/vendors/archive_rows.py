@@ -214,8 +214,9 @@ def _empties(names: Iterable[str]) -> dict[str, list[Numbers]]:
 
 NO_VALUE: Final = "no_value"
 _NO_VALUE: Final = (
-    "the row has no value, and would be a tombstone, which is a value that is null; without input.layout "
-    "rows are values themselves (key.source=field:key gives their keys)"
+    "the row has no value, and would be a tombstone, which is a value that is null; if the sink wrote values "
+    "alone, set restore.envelope=no (Aiven: format.output.envelope=false); if it left values out, "
+    "key.source=field:key without input.layout gives its keys, but not what they were before base64"
 )
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import fastavro
@@ -57,6 +58,56 @@ def test_the_name_of_a_schema_says_whether_rows_are_envelopes(content: bytes, is
     else:
         assert values_of([found]) == [b'{"timestamp":1700000000000,"value":21.5}']
         assert found.timestamps_ms is None
+
+
+_ROW: Final = {"key": "k", "offset": 4, "timestamp": 1_700_000_000_000, "value": "v", "headers": {"a": "b"}}
+_TYPES: Final = {
+    "key": "string",
+    "offset": "long",
+    "timestamp": "long",
+    "value": "string",
+    "headers": {"type": "map", "values": "string"},
+}
+
+
+@pytest.mark.parametrize(
+    ("members", "told", "is_enveloped"),
+    [
+        (("key", "offset", "timestamp", "value"), {}, True),
+        (("key", "value"), {}, True),
+        (("offset", "value"), {}, True),
+        (("value", "headers"), {}, True),
+        (("timestamp", "value"), {}, False),
+        (("timestamp", "value"), {"format.output.fields": "value,timestamp"}, True),
+        (("value",), {}, False),
+        (("value",), {"format.output.envelope": "true"}, True),
+        (("key", "value"), {"format.output.envelope": "false"}, False),
+        (("key", "other"), {}, False),
+    ],
+)
+@pytest.mark.parametrize("form", ["Avro", "Parquet"])
+def test_another_name_hides_no_envelope(
+    members: Sequence[str], told: dict[str, str], is_enveloped: bool, form: str
+) -> None:
+    """Spark gives an archive that it rewrites its own: keys were lost. Time and value alone are a reading."""
+    fields = [{"name": name, "type": _TYPES.get(name, "string")} for name in members]
+    schema = {"type": "record", "name": "topLevelRecord", "fields": fields}
+    row = {name: _ROW.get(name, "x") for name in members}
+    out = io.BytesIO()
+    if form == "Avro":
+        fastavro.writer(out, schema, [row])
+    else:
+        table = pa.Table.from_pylist([row]).replace_schema_metadata(
+            {"parquet.avro.schema": json.dumps(schema)}
+        )
+        pq.write_table(table, out)
+
+    (found,) = decoded({**_AIVEN, **told}, "t-0-0", out.getvalue())
+
+    assert (values_of([found]) == [b"v"]) == is_enveloped
+    if is_enveloped and "key" in members:
+        assert found.keys is not None
+        assert found.keys.get(0) == b"k"
 
 
 @pytest.mark.parametrize(

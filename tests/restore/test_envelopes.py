@@ -165,6 +165,34 @@ _UNFIT: Final = {
             {"timestamp": "x", "value": "v"},
         ),
     ),
+    "Aiven's with headers of a list of several types": (
+        "aiven",
+        "t-0-0.avro",
+        _avro(
+            _record(
+                "Row",
+                _field("value", "string"),
+                _field("headers", {"type": "array", "items": ["bytes", "string"]}),
+            ),
+            {"value": "v", "headers": [b"x", "y"]},
+        ),
+    ),
+    "Aiven's with headers of several types": (
+        "aiven",
+        "t-0-0.avro",
+        _avro(
+            _record("Row", _field("value", "string"), _field("headers", ["bytes", "string"])),
+            {"value": "v", "headers": b"x"},
+        ),
+    ),
+    "Aiven's with headers of several types without bytes": (
+        "aiven",
+        "t-0-0.avro",
+        _avro(
+            _record("Row", _field("value", "string"), _field("headers", ["string", "long"])),
+            {"value": "v", "headers": "x"},
+        ),
+    ),
     "ours is a text": ("headrace", _OWN + "avro", _avro("string", "a")),
     "ours with a broken offset": ("headrace", _OWN + "parquet", _parquet(offset=[1.5], value=["v"])),
     "ours with an offset beyond 64 bits": (

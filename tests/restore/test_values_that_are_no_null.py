@@ -159,6 +159,7 @@ def test_a_row_without_a_value_is_no_tombstone(
     assert values_of(found) == ([b"1", None] if members is _WRITTEN else [])
     bad = [each for batch in found for each in batch.bad]
     assert {each.reason for each in bad} == {"no_value"}
+    assert all("restore.envelope=no" in each.message for each in bad)
     assert len(bad) == members.count(b"")
 
 

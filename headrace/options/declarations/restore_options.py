@@ -142,7 +142,8 @@ CSV_FIELDS = option(
     "value",
     Group.RESTORE,
     "The columns of Aiven's csv, in the order of the sink's own option of this name: key, value, offset, "
-    "timestamp, headers.",
+    "timestamp, headers. In Avro and Parquet, with more than `value` in it, it says that rows are envelopes "
+    "whatever the name of their schema.",
 )
 CSV_ENCODING = option(
     "format.output.fields.value.encoding",

@@ -74,6 +74,10 @@ _NULL: Final = b"null"
 _BEGINS: Final = {"timestamp": b'"', "headers": b"[", "offset": b"0123456789-"}
 # The name of its records, after a namespace that is another one in Parquet.
 _RECORD: Final = "connector_records"
+# Members that show an envelope under any name; time and value are what a reading has as well.
+_TELLING: Final = frozenset({"key", "offset", "headers"})
+# `format.output.fields` where it was not given.
+_FIELDS_UNTOLD: Final = ("value",)
 _ROW: Final = msgspec.json.Decoder(_Row)
 _EMPTY: Final = _Row()
 
@@ -136,10 +140,18 @@ def arrow_reader(
     """The reader for an object of that place whose rows have this shape."""
     enveloped = options.envelope is Enveloped.YES
     if options.envelope is Enveloped.AUTO:
-        # A schema that has a name is of the envelope or of a value, whatever members that has.
-        is_named_so = shape.record.rpartition(".")[2] in {"", _RECORD}
-        enveloped = bool(shape.members) and shape.members <= FIELDS and is_named_so
+        enveloped = bool(shape.members) and shape.members <= FIELDS and not _is_a_value(shape, options)
     return ArrowEnvelopeRows(options, to_json, place) if enveloped else BareArrowRows(options, to_json)
+
+
+def _is_a_value(shape: RowShape, options: RestoreOptions) -> bool:
+    """True where the schema is of a value that has only members of an envelope.
+
+    Its name alone does not tell: what rewrites an archive (Spark: `topLevelRecord`) gives its own one.
+    """
+    is_named_otherwise = shape.record.rpartition(".")[2] not in {"", _RECORD}
+    is_told = options.csv_fields != _FIELDS_UNTOLD
+    return is_named_otherwise and shape.members.isdisjoint(_TELLING) and not is_told
 
 
 class ArrowEnvelopeRows:

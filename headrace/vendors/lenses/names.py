@@ -45,7 +45,7 @@ _OLD: Final = re.compile(rf"(?P<last>0|[1-9][0-9]{{0,17}}){_EXTENSION}")
 
 # What the sink pads to by default. No topic has come to such an offset: the number was padded on the right.
 _OFFSET_DIGITS: Final = 12
-# Partitions may be padded alone, and no topic has as many as so many digits count.
+# Partitions may be padded alone: so many digits are doubted. A topic may have 10,000 partitions, but few do.
 _MANY_DIGITS: Final = 5
 
 

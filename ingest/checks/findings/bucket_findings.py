@@ -38,7 +38,10 @@ class Survey:
     left_out: dict[ExclusionReason, list[str]] = field(default_factory=dict)
     archived: list[str] = field(default_factory=list)
     filled_folders: list[str] = field(default_factory=list)
-    """Keys that end with a slash, which are taken for a folder's mark, and yet hold something."""
+    """Keys that end with a slash, which are taken for a folder's mark, and yet hold something.
+
+    None that globs leave out.
+    """
     keys: list[str] = field(default_factory=list)
     """Keys that `run` would take."""
     samples: dict[str, S3Object] = field(default_factory=dict)
@@ -53,7 +56,8 @@ class Survey:
             route = object_filter.listed_route_or_reason(s3_object)
             if isinstance(route, ExclusionReason):
                 self.left_out.setdefault(route, []).append(s3_object.id.key)
-                if route is ExclusionReason.FOLDER and s3_object.size:
+                is_folder = route is ExclusionReason.FOLDER and s3_object.size
+                if is_folder and not object_filter.is_excluded(s3_object.id.key):
                     self.filled_folders.append(s3_object.id.key)
                 continue
             self.taken += 1
@@ -282,20 +286,19 @@ def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
             "If they should not be: look at object.include, object.exclude, include.existing and "
             "native.start.key.",
         )
-    return _filled_folders(name, survey) or ok(
-        name, f"file.name.template takes {survey.taken:,} of {survey.scope}"
-    )
+    return ok(name, f"file.name.template takes {survey.taken:,} of {survey.scope}")
 
 
-def _filled_folders(name: str, survey: Survey) -> Finding | None:
-    found = survey.filled_folders
-    if not found:
+def folders(_settings: S3Settings, facts: BucketFacts) -> Finding | None:
+    """Whether keys that are taken for a folder's mark hold something, which is never read."""
+    if not isinstance(facts.survey, Survey) or not facts.survey.filled_folders:
         return None
+    found = facts.survey.filled_folders
     return warn(
-        name,
-        f"of {survey.scope}, {len(found):,} are not empty and end with /, such as {found[0]!r}: they are "
-        "taken for marks of folders, and give nothing.",
-        "If they should be read: copy them to keys that do not end so.",
+        "folders",
+        f"of {facts.survey.scope}, {len(found):,} are not empty and end with /, such as {found[0]!r}: they "
+        "are taken for marks of folders, and give nothing.",
+        "If they should be read: copy them to keys that do not end so; else leave them out (object.exclude).",
     )
 
 
@@ -332,6 +335,7 @@ BUCKET_CHECKS: Final = (
     may_get_version,
     archived,
     keys_match,
+    folders,
     clocks_agree,
 )
 

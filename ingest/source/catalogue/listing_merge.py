@@ -126,9 +126,13 @@ class ObjectFilter:
             return ExclusionReason.MOVED
         if is_bookkeeping(key) or (self._is_internal is not None and self._is_internal(key)):
             return ExclusionReason.INTERNAL
-        if (self._include and not self._include(key)) or (self._exclude and self._exclude(key)):
+        if self.is_excluded(key):
             return ExclusionReason.EXCLUDED
         return self._route(key) or ExclusionReason.UNMATCHED
+
+    def is_excluded(self, key: str) -> bool:
+        """Whether `object.include` or `object.exclude` leaves a key out."""
+        return bool((self._include and not self._include(key)) or (self._exclude and self._exclude(key)))
 
     def listed_route_or_reason(self, listed: S3Object) -> Route | ExclusionReason:
         """The same for an object that only a listing knows: the baseline counts too."""

@@ -158,7 +158,7 @@ def test_all_is_well() -> None:
             id="some keys do not match",
         ),
         pytest.param(
-            {"survey": _survey(_object("folder/"))},
+            {"survey": _survey(_object("folder/", size=0))},
             "keys",
             Verdict.WARN,
             Exit.DONE,
@@ -201,14 +201,25 @@ def test_a_prefix_below_which_nothing_lies_may_be_a_wrong_one() -> None:
     assert "aws.s3.prefix" in (finding.remedy or "")
 
 
-def test_a_key_that_ends_with_a_slash_and_holds_something_is_told_of() -> None:
+@pytest.mark.parametrize("others", [[], ["a-0"], ["nothing"], ["a-0", "nothing"]])
+def test_a_key_that_ends_with_a_slash_and_holds_something_is_told_of(others: list[str]) -> None:
     """It is taken for a folder's mark, which is empty: that of a record key may end so."""
-    plain = _found(_facts(survey=_survey(_object("a-0"), _object("a/", size=0))))["keys"]
-    filled = _found(_facts(survey=_survey(_object("a-0"), _object("pages/https://example.org/"))))["keys"]
+    there = [_object(key) for key in others]
+    plain = _found(_facts(survey=_survey(*there, _object("a/", size=0))))
+    filled = _found(_facts(survey=_survey(*there, _object("pages/https://example.org/"))))["folders"]
 
-    assert plain.verdict is Verdict.OK
+    assert "folders" not in plain
     assert filled.verdict is Verdict.WARN
     assert "'pages/https://example.org/'" in filled.sentence
+
+
+@pytest.mark.parametrize("globs", [{"object.exclude": "**/pages/**,pages/**"}, {"object.include": "a-*"}])
+def test_one_that_globs_leave_out_is_not(globs: dict[str, str]) -> None:
+    """Who left it out knows of it."""
+    settings = configured({"file.name.template": "{{topic}}-{{partition}}", "topic": None, **globs})
+    survey = _survey(_object("a-0"), _object("pages/x/"), settings=settings)
+
+    assert "folders" not in _found(_facts(survey=survey))
 
 
 def test_a_survey_keeps_the_highest_partition_and_an_object_that_can_be_tried() -> None:
