@@ -150,9 +150,12 @@ class PartitionObjects:
         value = converted.value
         if not self._tools.shapes.values.names.shows_schemas or not isinstance(value, TypedColumn):
             return converted
-        if value.schema.connect is None or not value.nulls().all():
+        if value.schema.connect is None:
             return converted
+        # Asked first: it costs the same for any number of records, and most are of the object's schema.
         if one.columns.has_values_of(self._naming.shape(one.group).schema_of(converted)):
+            return converted
+        if not value.nulls().all():
             return converted
         return replace(converted, value=schemaless_nulls(len(converted)))
 
@@ -219,7 +222,6 @@ class PartitionObjects:
     def _sifted(self, waiting: WaitingRows) -> "_Sifted":
         """The rows without those that the group's object refuses, up to the first that it does not take."""
         one, converted = self._open.get(waiting.group), waiting.converted
-        converted = converted if one is None else self._joining(one, converted)
         shape = self._naming.shape(waiting.group)
         output = self._tools.settings.sink.output
         columns = ObjectColumns(output, shape.schema_of(converted)) if one is None else one.columns.copy()
@@ -227,6 +229,8 @@ class PartitionObjects:
         row = records = 0
         while row < len(converted):
             rest = converted.slice(row, len(converted))
+            # Nulls join each time, as where they are added: after a refused value they are all that is left.
+            rest = rest if one is None else self._joining(one, rest)
             taken = columns.taken(rest, shape.schema_of(rest), ahead=records)
             columns.widen(taken.kind)
             row, records = row + taken.rows, records + taken.rows

@@ -597,7 +597,7 @@ MUTATIONS: Final = {
         (
             (
                 "spark/sink/partition_objects.py",
-                "if value.schema.connect is None or not value.nulls().all():",
+                "if value.schema.connect is None:",
                 "if True:",
             ),
         ),
@@ -606,7 +606,7 @@ MUTATIONS: Final = {
         "sink",
         "a null closes no object of values whose schema has no name",
         "spark/sink/partition_objects.py",
-        "if value.schema.connect is None or not value.nulls().all():",
+        "if value.schema.connect is None:",
         "if True:",
     ),
     "nulls that are read again": Mutation(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -57,8 +58,8 @@ class VersionOrder:
         """When a leader came to know a version, by a HEAD, an event or a listing."""
         self._read: dict[int, float] = {}
         """When a version was first asked for."""
-        self._shown: set[int] = set()
-        """Versions that a listing showed."""
+        self._shown: dict[tuple[int, _Reign], float] = {}
+        """When a listing first showed a version to a leader."""
         self._stuck_until = 0.0
         self._stuck: dict[int, bool] = {}
         """Which HEADs stay open until then."""
@@ -86,7 +87,8 @@ class VersionOrder:
         """The newest version of each key, which listings show, is read by now."""
         is_open = [number for number, is_stuck in self._stuck.items() if is_stuck]
         for (bucket, key), numbers in self._versions.items():
-            is_waiting = numbers[-1] in self._shown and numbers[-1] not in self._read
+            is_shown = any(number == numbers[-1] for number, _ in self._shown)
+            is_waiting = is_shown and numbers[-1] not in self._read
             if is_waiting and set(is_open) & set(numbers):
                 at = self._now - min(at for (number, _), at in self._asked.items() if number in numbers)
                 self.unread.append(
@@ -119,9 +121,11 @@ class VersionOrder:
         known = {other: at for (number, other), at in self._known.items() if number == second and at <= read}
         is_alone = known.keys() == {reign} and known[reign] > asked
         confirmed = self._confirmed.get((first, reign))
-        is_late = confirmed is not None and confirmed - asked >= _WAITS_SECONDS
+        # What was shown or answered after the second was read says nothing of whether it was to wait.
+        is_shown = self._shown.get((second, reign), math.inf) <= read
+        is_late = read - asked >= _WAITS_SECONDS
         # With `ordering=partition` others of its topic-partition would pass it.
-        is_free = second in self._shown and (is_late or self._is_ordered)
+        is_free = is_shown and (is_late or self._is_ordered)
         return is_alone and confirmed is not None and not is_free
 
     def passed(self) -> Iterator[tuple[int, int]]:
@@ -162,7 +166,8 @@ class VersionOrder:
             for one in answer["Contents"]:
                 found = ObjectId(given["Bucket"], one["Key"], one["ETag"].strip('"'))
                 self._knows(found, reign)
-                self._shown.update(filter(None, [self._numbers.get(found)]))
+                if found in self._numbers:
+                    self._shown.setdefault((self._numbers[found], reign), self._now)
         elif operation == "head_object" and (number := self._asked_about(given)) is not None:
             if not isinstance(answer, ClientError):
                 self._known.setdefault((number, reign), self._now)

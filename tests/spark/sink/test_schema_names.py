@@ -146,6 +146,21 @@ def test_a_null_closes_no_object_for_a_value_of_another_group(
 
 
 @pytest.mark.parametrize("form", ["avro", "parquet"])
+@pytest.mark.parametrize("compatibility", ["backward", "forward", "full"])
+@pytest.mark.parametrize("together", ["none", "first"])
+@pytest.mark.parametrize("cuts", [1, 1000, [1, 3], [2, 1]])
+def test_a_null_is_taken_after_a_value_that_is_refused(
+    form: str, compatibility: str, together: str, cuts: Any
+) -> None:
+    """It has the schema of the value before it, and is no record that its object refuses."""
+    own = {"output.format": form, "schema.compatibility": compatibility, "rotate.together": together}
+    begun, refused = (_NUMBER, _TEXT) if compatibility == "forward" else (_TEXT, _NUMBER)
+    found = _written({**own, "errors.tolerance": "all"}, [begun, refused, None, begun], cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert (rows, found.stops) == ({f"{_NULL}/t/0/0": 3}, {})
+
+
+@pytest.mark.parametrize("form", ["avro", "parquet"])
 def test_a_null_begins_an_object_with_the_schema_of_the_first(form: str) -> None:
     """The next value without a name closes it, and takes those that follow into its own."""
     found = _written({"output.format": form}, [_A, None, _B, None, _NUMBER, None, _NUMBER], 1000)
