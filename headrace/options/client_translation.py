@@ -238,9 +238,6 @@ _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 _SHARED: Final = ("security.protocol", "sasl.", "ssl.")
-_LOGIN: Final = re.compile(r"((producer|consumer|admin)\.(override\.)?)?(sasl|ssl)\.")
-# What these have no use for: PLAINTEXT, the default, for neither.
-_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
 # What goes around a record in a request.
 _AROUND_A_RECORD: Final = 65_536
 # From the end of a transaction's interval to its commit, retries of the broker included.
@@ -265,24 +262,6 @@ def layered(role: Role, gathered: Gathered) -> dict[str, Entry]:
 
 def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.startswith(_SHARED)}
-
-
-def unused_logins(gathered: Gathered) -> frozenset[Entry]:
-    """Return what is given of log-ins and of TLS that no client has a use for, by the protocol of each."""
-    given = {
-        entry
-        for entries in (gathered.entries, gathered.worker)
-        for name, entry in entries.items()
-        if _LOGIN.match(name) is not None
-    }
-    used: set[Entry] = set()
-    for role in ROLES:
-        of_client = layered(role, gathered)
-        protocol = of_client.get("security.protocol")
-        named = "" if protocol is None else protocol.text.strip().upper()
-        unused = _UNUSED.get(named, ("sasl.", "ssl."))
-        used.update(entry for name, entry in of_client.items() if not name.startswith(unused))
-    return frozenset(given - used)
 
 
 def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:

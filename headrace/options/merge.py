@@ -1,7 +1,7 @@
 """File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,8 +18,7 @@ from headrace.options.configuration_text import (
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
 from headrace.options.declarations.reading_options import PREFIX
-from headrace.options.given import Entry, Problems, as_written, canonical
-from headrace.options.secret import HIDDEN, NO_VALUE, NOT_FOR_CLIENTS, Secret
+from headrace.options.given import Entry, Problems, canonical
 from headrace.options.suggestions import (
     are_of_one_group,
     is_like_after_groups,
@@ -210,53 +209,6 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
             gathered.entries.setdefault(name, entry)
         else:
             gathered.worker[name] = entry
-
-
-def masks(
-    gathered: Gathered,
-    written: tuple[tuple[str, Secret, Secret], ...],
-    *,
-    needless: Collection[str],
-    unused: Collection[Entry],
-) -> tuple[Entry, ...]:
-    """Return what is given that is shown in place of a secret: who saved it would log in with asterisks.
-
-    `written` is what is given by the names it has; `needless` are those of it that decide nothing, and
-    `unused` what no client has a use for.
-    """
-    names = {name for name, _, _ in written}
-    nothing = {*needless, *(one.spelled for one in gathered.entries.values() if one in unused)}
-    given = [
-        replace(as_written(name, raw.reveal()), text=text.reveal())
-        for name, raw, text in written
-        if not {name, canonical(name)} & nothing
-    ]
-    # What is translated has what references lead to in place of them.
-    others = [one for one in gathered.entries.values() if one.spelled not in names]
-    found = (*given, *others, *gathered.worker.values())
-    return tuple(one for one in found if one.is_mask and one not in unused)
-
-
-def refuse_masks(gathered: Gathered, found: tuple[Entry, ...], problems: Problems) -> None:
-    """Note that these are no values. As of what a missing reference gives, nothing else is said of them."""
-    for entry in found:
-        problems.add(entry.spelled, NO_VALUE, _as_given(entry))
-    # A worker's line that is used has no other one of its name in front of it.
-    names = {entry.spelled for entry in found}
-    for entries in (gathered.entries, gathered.worker):
-        for name in [name for name, entry in entries.items() if entry.spelled in names]:
-            del entries[name]
-            gathered.broken.add(name)
-
-
-def mask_warnings(found: tuple[Entry, ...]) -> Iterator[str]:
-    """Yield what clients would refuse, where none is made."""
-    for entry in found:
-        yield f"{entry.spelled} = {_as_given(entry)!r}: {NOT_FOR_CLIENTS}"
-
-
-def _as_given(entry: Entry) -> str:
-    return HIDDEN if entry.raw.strip() == HIDDEN else entry.shown
 
 
 # One line that ends as a commented one of a shell does, and does not begin with the sign.

@@ -28,7 +28,6 @@ from headrace.options.client_translation import (
     read_settings,
     read_warnings,
     timeout_warnings,
-    unused_logins,
 )
 from headrace.options.configuration_text import (
     FileKind,
@@ -44,16 +43,8 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.merge import (
-    SPELLINGS,
-    Foreign,
-    Gathered,
-    gather,
-    mask_warnings,
-    masks,
-    refuse_masks,
-    unlikely,
-)
+from headrace.options.masks import mask_warnings, masks, refuse_masks
+from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
 from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
@@ -266,8 +257,7 @@ def _load(
     if translated is not None:
         _spell(gathered, translated)
         gathered.broken |= translated.lost
-    needless = _needless(gathered, translated)
-    masked = masks(gathered, written, needless=needless, unused=unused_logins(gathered))
+    masked = masks(gathered, written, needless=_needless(gathered, translated))
     refuse_masks(gathered, masked if is_for_clients else (), problems)
     values = Values(
         gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)

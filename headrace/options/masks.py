@@ -1,0 +1,80 @@
+"""What is shown in place of a secret, such as `[hidden]`, and was saved and given as one; pure."""
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from typing import Final
+
+from headrace.options.client_translation import ROLES, layered
+from headrace.options.given import Entry, Problems, as_written, canonical
+from headrace.options.merge import Gathered
+from headrace.options.secret import HIDDEN, NO_VALUE, NOT_FOR_CLIENTS, Secret
+
+_LOGIN: Final = re.compile(r"((producer|consumer|admin)\.(override\.)?)?(sasl|ssl)\.")
+# What these have no use for: PLAINTEXT, the default, for neither.
+_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
+
+
+def masks(
+    gathered: Gathered,
+    written: tuple[tuple[str, Secret, Secret], ...],
+    *,
+    needless: Collection[str],
+) -> tuple[Entry, ...]:
+    """Return what is given that is shown in place of a secret: who saved it would log in with asterisks.
+
+    `written` is what is given by the names it has; `needless` are those of it that decide nothing. What no
+    client has a use for, by its protocol, is left out too.
+    """
+    unused = _unused_logins(gathered)
+    names = {name for name, _, _ in written}
+    nothing = {*needless, *(one.spelled for one in gathered.entries.values() if one in unused)}
+    given = [
+        replace(as_written(name, raw.reveal()), text=text.reveal())
+        for name, raw, text in written
+        if not {name, canonical(name)} & nothing
+    ]
+    # What is translated has what references lead to in place of them.
+    others = [one for one in gathered.entries.values() if one.spelled not in names]
+    found = (*given, *others, *gathered.worker.values())
+    return tuple(one for one in found if one.is_mask and one not in unused)
+
+
+def refuse_masks(gathered: Gathered, found: tuple[Entry, ...], problems: Problems) -> None:
+    """Note that these are no values. As of what a missing reference gives, nothing else is said of them."""
+    for entry in found:
+        problems.add(entry.spelled, NO_VALUE, _as_given(entry))
+    # A worker's line that is used has no other one of its name in front of it.
+    names = {entry.spelled for entry in found}
+    for entries in (gathered.entries, gathered.worker):
+        for name in [name for name, entry in entries.items() if entry.spelled in names]:
+            del entries[name]
+            gathered.broken.add(name)
+
+
+def mask_warnings(found: tuple[Entry, ...]) -> Iterator[str]:
+    """Yield what clients would refuse, where none is made."""
+    for entry in found:
+        yield f"{entry.spelled} = {_as_given(entry)!r}: {NOT_FOR_CLIENTS}"
+
+
+def _as_given(entry: Entry) -> str:
+    return HIDDEN if entry.raw.strip() == HIDDEN else entry.shown
+
+
+def _unused_logins(gathered: Gathered) -> frozenset[Entry]:
+    """Return what is given of log-ins and of TLS that no client has a use for, by the protocol of each."""
+    given = {
+        entry
+        for entries in (gathered.entries, gathered.worker)
+        for name, entry in entries.items()
+        if _LOGIN.match(name) is not None
+    }
+    used: set[Entry] = set()
+    for role in ROLES:
+        of_client = layered(role, gathered)
+        protocol = of_client.get("security.protocol")
+        named = "" if protocol is None else protocol.text.strip().upper()
+        unused = _UNUSED.get(named, ("sasl.", "ssl."))
+        used.update(entry for name, entry in of_client.items() if not name.startswith(unused))
+    return frozenset(given - used)
