@@ -70,8 +70,6 @@ _WANTED: Final = Wanted(
 )
 _WHAT: Final = "Aiven's envelope"
 _NULL: Final = b"null"
-# Times are ISO 8601, headers a list of key and value.
-_BEGINS: Final = {"timestamp": b'"', "headers": b"[", "offset": b"0123456789-"}
 # The name of its records, after a namespace that is another one in Parquet.
 _RECORD: Final = "connector_records"
 # Members that show an envelope under any name; time and value are what a reading has as well.
@@ -90,20 +88,23 @@ def reader(options: RestoreOptions, first: bytes | None, place: OwnPlace = ANYWH
 def is_enveloped(options: RestoreOptions, first: bytes | None) -> bool:
     """True when the object's rows are envelopes: as told, else when its first row looks like one.
 
-    A value with no other members than the envelope's, and of their types, looks like one too;
-    `restore.envelope` decides then.
+    A value with no other members than the envelope's looks like one too, but for one of a time that is no
+    text; `restore.envelope` decides then.
     """
     if options.envelope is not Enveloped.AUTO or first is None:
         return options.envelope is not Enveloped.NO
     members = members_of(first)
-    return bool(members) and members <= FIELDS and _has_their_types(first)
+    if not members or not members <= FIELDS:
+        return False
+    is_told = options.csv_fields != _FIELDS_UNTOLD or not members.isdisjoint(_TELLING)
+    return is_told or _has_a_text_as_time(first)
 
 
-def _has_their_types(row: bytes) -> bool:
-    """Whether the times, headers and offset of a row are what the sink writes them as, or null."""
+def _has_a_text_as_time(row: bytes) -> bool:
+    """Whether the time of a row is a text, as the sink writes it, or null, or not there."""
     found = msgspec.json.decode(row, type=dict[str, msgspec.Raw])
-    kinds = {name: bytes(text)[:1] for name, text in found.items() if bytes(text) != _NULL}
-    return all(kinds.get(name, begins[:1]) in begins for name, begins in _BEGINS.items())
+    time = bytes(found.get("timestamp", _NULL))
+    return time == _NULL or time[:1] == b'"'
 
 
 class EnvelopeRows:

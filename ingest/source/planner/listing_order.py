@@ -77,7 +77,7 @@ class ListingOrder:
 
     def let_go_sorted(self) -> None:
         """What is known of topic-partitions whose names, as far as they are known, sort by offset begins."""
-        self._let_go.update(filter(self._is_sorted, self._zeros))
+        self._let_go.update(filter(self._is_sorted, self._zeros - self._let_go))
 
     def _is_sorted(self, place: tuple[str, int | None]) -> bool:
         return place in self._zeros and len(self._widths[place]) == 1

@@ -85,7 +85,6 @@ class Planner:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
         self._said_at = 0
-        self._was_full = False
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
         self._waiting = Waiting(
             self._states,
@@ -265,10 +264,9 @@ class Planner:
         self._states.end_joined(now, gathering)
         self._states.is_stuck = False
         is_full = not self._catalogue.wants_listing
-        if is_full and not self._was_full:
+        if is_full:
             # They would wait for as long as anything else is under way, and gain nothing by it.
             self._listing.let_go_sorted()
-        self._was_full = is_full
         self._states.is_stuck = is_full and self._is_stuck(now, gathering)
         self._say_if_over(gathering)
         gathering.warnings += self._queue.warnings

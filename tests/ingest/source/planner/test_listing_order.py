@@ -347,6 +347,24 @@ def test_a_large_partition_of_padded_names_waits_for_no_other(others: str) -> No
     assert not [one for one in desk.warnings if "max.pending.objects" in one]
 
 
+def test_one_that_is_announced_while_there_is_no_room_waits_for_no_other() -> None:
+    """What is read fails again and again, and the listing is paused: its names are padded, and it begins."""
+    desk = _desk(name=_CONFLUENT, max_pending_objects=10)
+    _show(desk, _pages([_CONFLUENT.format(0, at) for at in range(40)], 10)[0])
+    desk.tick()
+    assert not desk.catalogue.wants_listing
+    announced = _CONFLUENT.format(7, 100)
+    desk.announce("m", event(announced))
+    for _ in range(5):
+        desk.tick(60_000)
+        plan = desk.plan()
+        if announced in desk.keys(plan):
+            break
+        desk.fail(plan, "SourceUnavailable")
+    else:
+        pytest.fail("it never began")
+
+
 @pytest.mark.parametrize("options", [{"topic": "all"}, {"restore.topic.map": "a:all,b:all"}])
 def test_topics_that_are_restored_into_one_have_an_order_each(options: dict[str, str]) -> None:
     """What comes late is told of each: an offset of the next topic is not below that of the last."""
