@@ -2,11 +2,12 @@
 
     text (JSON, .properties) ─▶ gather ─▶ Values ─▶ checks ─▶ Settings
                                   │                    ▲
-             client options ──────┴─▶ client (Java to librdkafka)
+             client options ──────┴─▶ client_translation (Java to librdkafka)
 
-`options/` is the table: name, form, default and sentence of every option, from which parsing, error texts,
-`docs/options.md` and the REST interface come. `forms` says what values look like. `load` is the way in;
-`Settings` is what the rest of the program sees.
+`declarations/` is the table: name, form, default and sentence of every option, from which parsing, error
+texts, `docs/options.md` and the REST interface come. `value_types` says what values look like;
+`other_tools` and `masks` recognize what is no configuration of ours, or no value.
+`headrace.vendors.load` is the way in; `Settings` is what the rest of the program sees.
 """
 
 from headrace.options.declarations import FAMILIES, OPTIONS
