@@ -7,6 +7,7 @@ ends together, is two readings of one name, so two objects could meet there.
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Final
 
@@ -32,11 +33,13 @@ class _Reader:
     is_end: Callable[[int], bool]
 
 
+@lru_cache(maxsize=64)
 def is_ambiguous(template: NameTemplate, extension: str, *, plain: bool = False) -> bool:
     """Whether two objects can have one name of this template.
 
     Escaped values have to be distinguished as well. With `plain` ones, which hold any character, it is enough
     that topic, partition and offsets can be read: no two objects of a partition have one first offset.
+    Answers are kept: it takes milliseconds, and a worker checks a configuration again and again.
     """
     if not plain:
         return _is_ambiguous(template, extension, range(len(template.tokens)), plain=False)

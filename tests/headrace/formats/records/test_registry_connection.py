@@ -1,6 +1,7 @@
 """Whose fault it is when a schema registry cannot be asked: no schema's and no record's, whatever fails."""
 
 import json
+import ssl
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -55,6 +56,22 @@ def _by_tokens(settings: RegistrySettings, issuer: str) -> RegistrySettings:
         "bearer.auth.identity.pool.id": "pool-1",
     }
     return replace(settings, properties=properties(given))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_verified"),
+    [
+        ("http://without.example", False),
+        ("https://with.example", True),
+        ("http://without.example,https://with.example", True),
+    ],
+)
+def test_certificates_are_read_where_one_can_be_looked_at(url: str, is_verified: bool) -> None:
+    """The library's bundle is 25 ms of CPU; without TLS nobody shows a certificate."""
+    rest = registry_client(replace(registry(url), urls=tuple(url.split(","))))._rest_client
+
+    assert (rest.verify.verify_mode is ssl.CERT_REQUIRED) is rest.verify.check_hostname is is_verified
+    assert bool(rest.verify.cert_store_stats()["x509_ca"]) is is_verified
 
 
 @pytest.mark.parametrize("way", _EACH_WAY)

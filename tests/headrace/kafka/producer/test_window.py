@@ -20,20 +20,40 @@ LIMIT = 5 * 1_000_000
 """Five requests of a million bytes, librdkafka's and our defaults."""
 
 
+class Steps(deque[tuple[int, int]]):
+    """Rows and bytes that wait, step by step, and their sums: tests have thousands of steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = 0
+        self.bytes = 0
+
+    def append(self, step: tuple[int, int]) -> None:
+        """One step more."""
+        super().append(step)
+        self.rows, self.bytes = self.rows + step[0], self.bytes + step[1]
+
+    def popleft(self) -> tuple[int, int]:
+        """Take the oldest."""
+        step = super().popleft()
+        self.rows, self.bytes = self.rows - step[0], self.bytes - step[1]
+        return step
+
+
 class Queue:
     """As a producer counts: what waits for the broker, which answers one step for each time it is polled."""
 
     def __init__(self) -> None:
-        self.steps: deque[tuple[int, int]] = deque()
+        self.steps = Steps()
         self.polls = 0
 
     def __len__(self) -> int:
-        return sum(rows for rows, _ in self.steps)
+        return self.steps.rows
 
     @property
     def bytes(self) -> int:
         """What waits."""
-        return sum(size for _, size in self.steps)
+        return self.steps.bytes
 
     def poll(self, seconds: float) -> int:
         """The broker acknowledges the oldest step."""
