@@ -267,6 +267,40 @@ _UNITS: Final = (
         test="spark/test_variant.py::test_names_that_stand_once_and_come_out_often_stay_within_memory",
         shown_by=(f"{_PARQUET_MEMORY}test_memory_does_not_follow_what_a_page_expands_to",),
     ),
+    Moved(
+        test="spark/test_class_archive.py::test_what_java_says_of_a_failure_is_one_line",
+        shown_by=("spark/test_class_archive.py::test_a_failure_is_one_sentence",),
+    ),
+    # That of Parquet takes four seconds to be made.
+    Moved(
+        test="headrace/formats/test_inventory_files.py::test_a_few_thousand_rows_are_held_at_a_time",
+        cases=("Parquet",),
+    ),
+    Moved(
+        test="restore/test_long_rows.py::test_an_envelope_that_never_ends_stays_out_of_memory",
+        cases=("array-json",),
+    ),
+    # Two thousand objects; where fetching ends, and that a pause is made, are the other tests'.
+    Moved(
+        test="spark/sink/test_slot_bounds.py::"
+        "test_at_least_once_an_object_that_is_never_completed_stops_its_own_partition_alone",
+        shown_by=(
+            "spark/sink/test_slot_bounds.py::test_small_objects_that_s3_does_not_take_end_fetching",
+            (
+                "spark/sink/test_slot_bounds.py::"
+                "test_at_least_once_an_object_that_is_never_completed_is_not_uploaded_without_a_pause"
+            ),
+        ),
+    ),
+    Moved(
+        test="spark/test_session_settings.py::test_what_spark_refuses_is_a_sentence",
+        shown_by=("spark/test_session_settings.py::test_a_session_that_cannot_start_is_one_sentence",),
+    ),
+    # Every run of `make test` has both.
+    Moved(
+        test="localstack/test_parts.py::test_run_gives_the_command_both_parts_and_stops_them",
+        shown_by=("localstack/test_parts.py::test_both_are_started_side_by_side",),
+    ),
 )
 
 # Each of these starts Headrace, Spark and all, in a process of its own: fifteen seconds of CPU or more.
@@ -322,7 +356,7 @@ _SERVICES: Final = (
         shown_by=(f"{_TASK}test_a_split_of_another_configuration_is_refused_before_its_first_row",),
     ),
     Moved(test=f"{_START}test_a_broken_configuration", kept=("broken JSON",)),
-    Moved(test=f"{_START}test_what_is_not_there_is_named", kept=("broker", "Spark")),
+    Moved(test=f"{_START}test_what_is_not_there_is_named", kept=("broker",)),
     Moved(
         test=f"{_START}test_a_bucket_that_does_not_exist",
         kept=("run-arguments0",),
@@ -612,6 +646,33 @@ _SERVICES: Final = (
         shown_by=(
             "ingest/connect/test_forwarding.py::test_a_frozen_worker_is_not_waited_for",
             "ingest/connect/test_forwarding.py::test_nobody_waits_longer_than_asked",
+        ),
+    ),
+    Moved(
+        test="integration/test_until_idle.py::test_a_source_whose_template_takes_no_key_says_so",
+        shown_by=(
+            # Its course `keys_of_which_none_is_read`, as above.
+            "simulation/test_discovery_courses.py::test_it_comes_once_or_is_left_out",
+            f"{_START}test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person",
+        ),
+    ),
+    Moved(
+        test="integration/test_signals.py::test_a_stop_while_the_broker_is_silent",
+        shown_by=(
+            "integration/test_signals.py::test_a_stop_of_all_processes_in_the_middle_of_the_load",
+            "ingest/cli/test_interrupts.py::test_a_signal_while_a_service_is_silent",
+        ),
+    ),
+    Moved(
+        test="ingest/connect/test_different_files.py::test_what_no_worker_runs_is_counted",
+        shown_by=("ingest/connect/test_worker_assignment.py", "ingest/connect/test_worker_pages.py"),
+    ),
+    # That tokens are renewed in time: 20 s, of which six are CPU.
+    Moved(
+        test="security/test_token_logins.py::test_producing_does_not_pause_while_tokens_end",
+        shown_by=(
+            "security/test_token_logins.py::test_a_role_is_assumed_and_its_keys_are_renewed",
+            "security/test_token_logins.py::test_a_renewal_that_fails_is_a_problem_until_one_works",
         ),
     ),
     *(
