@@ -180,10 +180,16 @@ def sink_settings(
     routes: tuple[GivenRoute, ...] = (),
 ) -> SinkSettings:
     """Return the settings of a sink whose offsets are in this group; `own_topics` it writes itself."""
-    topics = values[sink.TOPIC_NAMES]
+    names = values[sink.TOPIC_NAMES]
+    topics = TopicSelection(
+        names=names or (),
+        pattern=values[sink.TOPICS_REGEX],
+        own=own_topics,
+        with_internal=values[sink.TOPICS_INTERNAL],
+    )
     return SinkSettings(
         group_id=group_id,
-        topics=TopicSelection(names=topics or (), pattern=values[sink.TOPICS_REGEX], own=own_topics),
+        topics=topics,
         converters=_converters(values, registry, glue),
         output=_output(values),
         names=_names(values),

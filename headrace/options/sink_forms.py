@@ -12,6 +12,7 @@ from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
+from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 from headrace.options.value_types import TOPIC, Form, FormError, check_tag, listed, matching
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
@@ -58,8 +59,24 @@ _NESTED: Final = re.compile(rf"(?:\\.|[^\\\[]|{_IN_A_CLASS}\])*+{_IN_A_CLASS}\["
 
 
 def topic_pattern(text: str) -> str:
-    """The expression of topics' names for Python's `re`; FormError with what is wrong."""
+    """The expression of topics' names for Python's `re`; FormError with what is wrong.
+
+    What only Java's expressions have, such as named groups of its kind, is written as Python has it.
+    """
     pattern = _LATE_FLAGS.sub(r"\2\1", text.strip())
+    if not pattern:
+        raise FormError
+    try:
+        return _pythons(pattern)
+    except FormError:
+        try:
+            return java_regex(pattern)
+        except JavaRegexError:
+            pass
+        raise
+
+
+def _pythons(pattern: str) -> str:
     if _INTERSECTION.search(pattern) is not None:
         raise FormError("it has && within [..], which Python does not know; write a lookahead: (?=[..])[..]")
     if _NESTED.match(pattern) is not None:
@@ -68,17 +85,15 @@ def topic_pattern(text: str) -> str:
             "one class, such as [a-z0-9], and \\[ for the sign"
         )
     try:
-        compiled = re.compile(pattern, re.ASCII)
+        re.compile(pattern, re.ASCII)
     except re.error as error:
         raise FormError(f"it is invalid: {error.msg}") from None
-    if compiled.fullmatch("") is not None and not pattern:
-        raise FormError
     return pattern
 
 
 TOPIC_PATTERN: Final = Form(
     kind="STRING",
-    expected="a regular expression (Python's) that the whole name of a topic matches",
+    expected="a regular expression that the whole name of a topic matches",
     parse=topic_pattern,
 )
 

@@ -136,16 +136,22 @@ class NameValues(StrEnum):
         return self is not NameValues.ESCAPED
 
 
+# What brokers call internal, which consumers with a pattern do not subscribe (exclude.internal.topics).
+_OF_KAFKA: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSelection:
     """The topics of the sink: by name, or all that a regular expression (Python's) matches as a whole.
 
-    One of both is set. The expression means no topic of Kafka (`__..`), nor `own`: ledger, dead letters.
+    One of both is set. The expression means no internal topic (`__..`; `with_internal`: none of Kafka's),
+    nor `own`: ledger, dead letters.
     """
 
     names: tuple[str, ...]
     pattern: str | None
     own: frozenset[str] = frozenset()
+    with_internal: bool = False
 
     def has(self, topic: str) -> bool:
         """Whether it is one of them, where Kafka has such a topic."""
@@ -159,7 +165,8 @@ class TopicSelection:
 
     def is_apart(self, topic: str) -> bool:
         """Whether no expression means it."""
-        return topic.startswith("__") or topic in self.own
+        is_internal = topic in _OF_KAFKA if self.with_internal else topic.startswith("__")
+        return is_internal or topic in self.own
 
 
 OF_REGISTRIES: Final = frozenset({ConverterKind.AVRO, ConverterKind.JSON_SCHEMA, ConverterKind.PROTOBUF})

@@ -117,7 +117,8 @@ def _of_other_topic(settings: Settings, record: KafkaRecords) -> Explained | Non
     if topics.has(topic):
         return None
     if topics.pattern is not None and topics.is_apart(topic):
-        meant = "topics.regex means no internal topics (__..), and not the sink's own ledger and dead letters"
+        internal = "no topics of Kafka's own" if topics.with_internal else "no internal topics (__..)"
+        meant = f"topics.regex means {internal}, and not the sink's own ledger and dead letters"
     else:
         meant = did_you_mean(similar(topic, topics.names), otherwise="nothing of it is archived")
     return Explained(

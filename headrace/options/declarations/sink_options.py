@@ -45,8 +45,18 @@ TOPICS_REGEX = optional(
     TOPIC_PATTERN,
     Group.SINK,
     "All topics whose whole name matches, but for internal ones (`__..`) and the sink's own ledger and dead "
-    "letters; new ones are found while running. Instead of `topics`.",
+    "letters; new ones are found while running. Instead of `topics`. Java's syntax is read, too: "
+    "`\\Q..\\E`, `(?<name>..)`, `\\p{Alpha}`.",
     importance="HIGH",
+)
+TOPICS_INTERNAL = option(
+    "topics.regex.internal",
+    BOOLEAN,
+    "false",
+    Group.SINK,
+    "Whether `topics.regex` means topics that begin with `__` as well, such as Debezium's heartbeats, but "
+    "for Kafka's own. With the class of another vendor's sink it does, as Connect's consumers have it.",
+    importance="LOW",
 )
 HEADER_CONVERTER_CLASS = optional(
     "header.converter",

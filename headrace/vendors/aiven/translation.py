@@ -224,7 +224,7 @@ def _translate_uploads(given: Translation) -> None:
     if given.is_given(algorithm):
         given.own(
             "aws.s3.sse",
-            given.choice(algorithm, {"AES256": "AES256", "aws:kms": "aws:kms"}, "AES256"),
+            given.choice(algorithm, {word: word for word in ("AES256", "aws:kms", "aws:kms:dsse")}, "AES256"),
             by=algorithm,
         )
 

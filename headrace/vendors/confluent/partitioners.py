@@ -226,12 +226,11 @@ def _translate_rotation(given: Translation, partitioner: _Partitioner) -> None:
     if not given.is_given(flush):
         given.refuse(flush, "is missing; add flush.size=N, the records of an object")
     given.own("rotate.records", given.integer(flush, 1, low=1, high=2**31 - 1), by=flush)
-    _translate_interval(given, partitioner)
+    by = "flush.size and rotate.interval.ms" if _translate_interval(given, partitioner) else "flush.size"
     if not _translate_schedule(given):
         given.warn(
-            "objects close by flush.size and rotate.interval.ms alone, as in the other sink: a partition's "
-            "last records wait for more of them (open.object.max.age.ms is off; set it, or "
-            "rotate.schedule.interval.ms, to bound that)"
+            f"objects close by {by} alone, as in the other sink: a partition's last records wait for more of "
+            "them (open.object.max.age.ms is off; set it, or rotate.schedule.interval.ms, to bound that)"
         )
 
 
@@ -254,17 +253,23 @@ def _translate_schedule(given: Translation) -> bool:
     return bool(schedule)
 
 
-def _translate_interval(given: Translation, partitioner: _Partitioner) -> None:
+def _translate_interval(given: Translation, partitioner: _Partitioner) -> bool:
+    """Write how much time of records an object holds; False where they close by none."""
     option, change = "rotate.interval.ms", "rotate.file.on.partition.change"
     interval = _interval(given, option)
     closes_at_change = given.flag(change, default=True)
     if not interval or not partitioner.is_timed:
         given.unused(change, without=f"{option} and {_BY_TIME}")
         if interval:
+            given.warn(
+                f"{option}={interval} closes no object, as in the other sink: it counts by the times of "
+                f"records that {_BY_TIME} takes; set rotate.schedule.interval.ms, or that partitioner"
+            )
             given.unused(option, without=_BY_TIME)
-        return
+        return False
     given.own("rotate.span.ms", interval, by=option)
     given.own("rotate.on.group.change", "true" if closes_at_change else "false", by=change)
+    return True
 
 
 def _interval(given: Translation, option: str) -> int:

@@ -71,13 +71,16 @@ _PROTOBUF_DEFAULTS: Final = {
 }
 # Of Confluent's backups of full records.
 _SCHEMA_BACKUP: Final = "schema.backup.enabled"
-_JSON_DEFAULTS: Final = {"replace.null.with.default": "true"}
+_NULLS: Final = "replace.null.with.default"
+_JSON_DEFAULTS: Final = {_NULLS: "true"}
+_WITHOUT_SCHEMAS: Final = "decides nothing with schemas.enable=false, as in Connect: no field has a default"
 # What decides how it writes, how it asks the registry, or into which Java classes it reads.
 _AVRO_WRITES: Final = _names(
     """
     scrub.invalid.names allow.optional.map.keys ignore.default.for.nullables normalize.schemas
     id.compatibility.strict use.latest.with.metadata use.schema.id specific.avro.reader schema.reflection
-    latest.cache.size latest.cache.ttl.sec propagate.schema.tags
+    latest.cache.size latest.cache.ttl.sec missing.cache.size propagate.schema.tags context.name.strategy
+    reference.subject.name.strategy object.additional.properties avro.use.logical.type.converters
     """
 )
 # Java's client of the registry reads it with this prefix alone.
@@ -148,9 +151,7 @@ def needless_of_converter(converter: str, suffix: str, text: str, *, writes: boo
         return "it decides nothing of what is in records"
     if _DEFAULTS.get(converter, {}).get(suffix) == value:
         return _DEFAULT
-    needless = dict(_NEEDLESS_SUFFIXES)
-    if writes:
-        needless = {name: why for name, why in needless.items() if "cache" in name}
+    needless = {name: why for name, why in _NEEDLESS_SUFFIXES.items() if not writes or "cache" in name}
     if converter != _JSON_CLASS:
         needless |= {**_REGISTRY_CALLS, **({_NAME_CHECK: _CHECKED} if value == "https" else {})}
         needless |= {} if writes else dict.fromkeys(_AVRO_WRITES, "a sink writes no schema")
@@ -189,6 +190,8 @@ CONNECT_OPTIONS: Final[tuple[VendorOption, ...]] = (
 
 def translate_connect(given: Translation) -> None:
     """Write the converters: the connector's own, else the worker's; a missing one is a problem."""
+    if given.is_given("topics.regex") or given.own_given("topics.regex"):
+        given.own("topics.regex.internal", value=True)
     for role in _ROLES:
         _translate_converter(given, f"{role}.converter")
 
@@ -210,7 +213,7 @@ def _translate_converter(given: Translation, converter: str) -> None:
         for option, value in of_worker.items():
             suffix = option.removeprefix(f"{converter}.")
             if option == converter or not _is_needless(named, suffix, value):
-                given.own(option, value)
+                _pass_on_workers(given, named, converter, option, value)
     elif converter == "header.converter":
         given.own(converter, _DEFAULT_HEADER)
     else:
@@ -229,22 +232,32 @@ def _translate_option(given: Translation, named: str, converter: str, option: st
         given.rename(option, option)
         return
     why = needless_of_converter(named, suffix, text, writes=False)
+    if why is None and suffix == _NULLS and given.text(f"{converter}.schemas.enable").lower() == "false":
+        why = _WITHOUT_SCHEMAS
     if why is not None:
         given.note(option, Fate.NEEDLESS, why)
     elif suffix == _NAME_CHECK:
         _refuse_no_check(given, option)
-    elif suffix in _AVRO_DEFAULTS and named == _AVRO_CLASS:
-        given.refuse(
-            option,
-            f"reads unions, defaults or documentation in another way than {_AVRO_DEFAULTS[suffix]}, which is "
-            "not done here; remove it",
-        )
+    elif (default := _DEFAULTS.get(named, {}).get(suffix)) is not None:
+        given.refuse(option, f"has values read otherwise than with {default}, not done here; remove it")
     elif suffix == _SCHEMA_BACKUP:
         if given.flag(option, default=False):
             given.refuse(option, "has schemas written next to records, which is not done here; remove it")
         given.note(option, Fate.NEEDLESS, _DEFAULT)
     else:
         given.rename(option, option)
+
+
+def _pass_on_workers(given: Translation, named: str, converter: str, option: str, value: str) -> None:
+    suffix = option.removeprefix(f"{converter}.")
+    if (default := _DEFAULTS.get(named, {}).get(suffix)) is None:
+        given.own(option, value)
+    elif suffix != _NULLS or given.worker(f"{converter}.schemas.enable").strip().lower() != "false":
+        given.refuse(
+            converter,
+            f"is that of the worker's file, whose {option}={value} has values read otherwise than with "
+            f"{default}, not done here; name the converter in this configuration",
+        )
 
 
 def _refuse_no_check(given: Translation, option: str) -> None:

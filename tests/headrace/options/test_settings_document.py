@@ -75,7 +75,8 @@ tombstone.encoded.partition directory.delim restore.keys.format
 csv.delimiter csv.quote csv.header csv.columns csv.types text.start.pattern text.end.pattern text.pattern
 text.types text.null text.exact json.path record.fields
 input.archive input.archive.members input.archive.max.members input.archive.max.bytes input.archive.max.ratio
-topics topics.regex output.layout file.name.timestamp.source file.name.timestamp.timezone output.format
+topics topics.regex topics.regex.internal output.layout file.name.timestamp.source
+file.name.timestamp.timezone output.format
 output.fields output.envelope header.converter file.compression.level rotate.records rotate.bytes
 rotate.age.ms rotate.span.ms rotate.schedule.ms schema.compatibility buffer.max.bytes buffer.dir
 max.open.files post.action post.action.unconditional takeover.indexes

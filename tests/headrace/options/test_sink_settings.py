@@ -100,6 +100,12 @@ def test_the_defaults_are_those_of_the_docs() -> None:
     assert {sink.converters.key.kind, sink.converters.value.kind} == {ConverterKind.BYTES}
 
 
+@pytest.mark.parametrize("topic", ["__debezium-heartbeat", "__consumer_offsets"])
+def test_a_pattern_of_our_own_class_means_no_internal_topic(topic: str) -> None:
+    """As docs/options.md says."""
+    assert not _sink({"topics": None, "topics.regex": ".*"}).topics.has(topic)
+
+
 def test_every_option_of_a_sink_arrives() -> None:
     """No option is read and ignored."""
     sink = _sink(

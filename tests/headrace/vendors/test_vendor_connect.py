@@ -92,6 +92,8 @@ def test_the_first_row_that_matches_is_an_options(option: str, fate: Fate) -> No
 
 
 _AVRO: Final = "io.confluent.connect.avro.AvroConverter"
+_PROTOBUF: Final = "io.confluent.connect.protobuf.ProtobufConverter"
+_JSON_SCHEMA: Final = "io.confluent.connect.json.JsonSchemaConverter"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +104,9 @@ _AVRO: Final = "io.confluent.connect.avro.AvroConverter"
         (_STRING, "encoding", "UTF-8"),
         (_JSON, "replace.null.with.default", "true"),
         (_JSON, "decimal.format", "NUMERIC"),
+        (_JSON_SCHEMA, "object.additional.properties", "false"),
+        (_AVRO, "context.name.strategy", "org.example.Strategy"),
+        (_AVRO, "avro.use.logical.type.converters", "false"),
         (_AVRO, "schemas.enable", "true"),
         (_AVRO, "enhanced.avro.schema.support", "false"),
         (_AVRO, "connect.meta.data", "true"),
@@ -125,15 +130,42 @@ def test_a_converters_option_that_decides_nothing_is_left_out(converter: str, su
 
 
 @pytest.mark.parametrize(
-    ("suffix", "text"),
-    [("enhanced.avro.schema.support", "true"), ("flatten.unions", "true"), ("connect.meta.data", "false")],
+    ("converter", "suffix", "text"),
+    [
+        (_AVRO, "enhanced.avro.schema.support", "true"),
+        (_AVRO, "flatten.unions", "true"),
+        (_AVRO, "connect.meta.data", "false"),
+        (_JSON, "replace.null.with.default", "false"),
+        (_PROTOBUF, "optional.for.nullables", "true"),
+        (_JSON_SCHEMA, "json.fail.invalid.schema", "true"),
+    ],
 )
-def test_what_would_change_what_is_read_is_refused(suffix: str, text: str) -> None:
-    """Not passed over."""
-    given = {**_BOTH, "value.converter": _AVRO, f"value.converter.{suffix}": text}
+def test_what_would_change_what_is_read_is_refused(converter: str, suffix: str, text: str) -> None:
+    """Not passed over, nor called an option that nobody knows; the worker's as the connector's own."""
+    option = f"value.converter.{suffix}"
+    worker = {**_BOTH, "value.converter": converter, option: text}
 
-    (problem,) = _translated(given)[1]
-    assert problem.startswith(f"value.converter.{suffix} = {text!r}: reads unions, defaults or documentation")
+    (problem,) = _translated(worker)[1]
+    assert problem.startswith(f"{option} = {text!r}: has values read otherwise than with ")
+    del_own = {name: given for name, given in _BOTH.items() if name != "value.converter"}
+    (problem,) = _translated(del_own, worker)[1]
+    assert problem.startswith(f"value.converter: is that of the worker's file, whose {option}={text} has")
+
+
+def test_nulls_of_json_without_schemas_have_no_default() -> None:
+    """Connect never looks at the option there, and Debezium's users set it."""
+    option = "value.converter.replace.null.with.default"
+    given = {
+        **_BOTH,
+        "value.converter": _JSON,
+        "value.converter.schemas.enable": "false",
+        option: "false",
+    }
+    own = {name: text for name, text in _BOTH.items() if name != "value.converter"}
+
+    for options, problems in (_translated(given), _translated(own, given)):
+        assert problems == []
+        assert option not in options
 
 
 @pytest.mark.parametrize("text", ["", "none"])

@@ -54,6 +54,23 @@ def test_our_own_options_beside_theirs_win_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "topic"),
+    [
+        (r"\Qdb.orders\E.*", "db.orders-eu"),
+        (r"(?<env>prod|dev)\..*", "prod.orders"),
+        (r"\p{Alpha}+-events", "clicks-events"),
+    ],
+)
+def test_a_pattern_is_java_as_it_is_everywhere_else_in_connect(pattern: str, topic: str) -> None:
+    """RegexRouter took these, and topics.regex did not."""
+    settings = load_example({"topics": None, "topics.regex": pattern})
+
+    assert settings.sink is not None
+    assert settings.sink.topics.has(topic)
+    assert not settings.sink.topics.has(f"x.{topic}")
+
+
+@pytest.mark.parametrize(
     ("changes", "names", "pattern"),
     [
         ({"topics.regex": ""}, ("orders",), None),

@@ -113,6 +113,33 @@ def test_what_runs_otherwise_than_expected_is_said_once() -> None:
     assert "errors.deadletterqueue.context.headers.enable" in warnings
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "objects close by flush.size and rotate.interval.ms alone"),
+        ({"rotate.interval.ms": None}, "objects close by flush.size alone"),
+        ({"partitioner.class": None}, "objects close by flush.size alone"),
+    ],
+)
+def test_what_closes_objects_is_said_of_what_does(options: dict[str, Any], said: str) -> None:
+    """An interval without a partitioner by time closes none, and was named among what does."""
+    warnings = _load(COMPLETE, options).warnings
+    is_vain = options.get("partitioner.class", "") is None
+
+    assert [each for each in warnings if each.startswith(f"{said}, as")]
+    assert any("closes no object" in each and "rotate.schedule" in each for each in warnings) is is_vain
+
+
+def test_a_pattern_of_a_vendors_sink_means_what_connects_consumers_subscribe() -> None:
+    """Debezium's heartbeats are topics like others; `.*` left them out, and nothing said so."""
+    settings = _load(COMPLETE, {"topics": None, "topics.regex": ".*"})
+
+    assert settings.sink is not None
+    has = settings.sink.topics.has
+    assert has("__debezium-heartbeat.server1")
+    assert not any(map(has, ("__consumer_offsets", "__transaction_state", settings.kafka.ledger_topic)))
+
+
 def test_the_published_basic_example_is_refused_with_the_lines_to_add() -> None:
     """As Confluent's own sink refuses it."""
     problems = _problems(BASIC, {"key.converter": _STRING, "value.converter": _STRING})
