@@ -39,10 +39,11 @@ from headrace.options.configuration_text import (
     read_text,
 )
 from headrace.options.connection_build import trace_warnings
-from headrace.options.declarations import format_options, reading_options, record_options
+from headrace.options.declarations import BY_NAME, format_options, reading_options, record_options
+from headrace.options.declarations.named_options import ROUTE
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
-from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
+from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
 from headrace.options.masks import mask_warnings, masks, refuse_masks
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
 from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
@@ -321,7 +322,14 @@ def _routes(
         return ()
     for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
         problems.add(name, IN_A_SINK[name])
-    return read_routes(gathered.entries, values, frozenset(gathered.broken))
+    routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
+    for route in routes:
+        for name in route.unfit:
+            # Else what is shown and translated would say that the route has the sink's.
+            option, text = f"{ROUTE}{route.name}.{name}", BY_NAME[name].default
+            assert text is not None, "a format or a codec"
+            gathered.entries[option] = replace(as_written(option, text), is_default=True)
+    return routes
 
 
 def _written(

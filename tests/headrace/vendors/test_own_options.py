@@ -67,7 +67,7 @@ _ENVELOPE: Final = {
     "connect.s3.kcql": "INSERT INTO bucket:p SELECT * FROM t PARTITIONBY a STOREAS PARQUET "
     "PROPERTIES('store.envelope'=true)",
 }
-_ALL: Final[Mapping[str, Mapping[str, str]]] = {
+ALL: Final[Mapping[str, Mapping[str, str]]] = {
     "confluent": _CONFLUENT,
     "confluent by time": _HOURLY,
     "confluent keys": _KEYS,
@@ -80,7 +80,8 @@ _GROUPS: Final = frozenset({Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLO
 _NUMBERS: Final = frozenset({"INT", "LONG"})
 
 
-def _choices(option: Option[Any]) -> tuple[str, ...]:
+def choices(option: Option[Any]) -> tuple[str, ...]:
+    """The texts of an option that has a few; none of one that takes any."""
     if option.form.values:
         return tuple(map(str, option.form.values))
     if option.form.kind == "BOOLEAN":
@@ -104,14 +105,14 @@ def _of_others(config: Mapping[str, str], option: str, text: str) -> Iterator[st
                 yield f"{option}={text}: {problem}"
 
 
-@pytest.mark.parametrize("config", _ALL.values(), ids=_ALL.keys())
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL.keys())
 def test_no_option_of_ours_is_refused_by_a_line_that_nobody_wrote(config: Mapping[str, str]) -> None:
     """Every value of each option of sinks that has a few, next to each vendor's configuration."""
     swept = [each for each in OPTIONS if is_for(each, Direction.SINK) and _decides(each)]
     found = [
         problem
         for option in swept
-        for text in _choices(option)
+        for text in choices(option)
         for problem in _of_others(config, option.name, text)
     ]
     assert found == []
