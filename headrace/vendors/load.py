@@ -144,45 +144,25 @@ def load(
     """
     limits = _limits(worker_config)
     references = References(environment=environment, read_file=read_file, limits=limits.references)
-    found, idle = None, frozenset[str]()
     try:
-        while found is None:
-            try:
-                found = _load(
-                    text,
-                    kind,
-                    references,
-                    limits,
-                    environment=environment,
-                    read_file=read_file,
-                    overrides=overrides,
-                    worker_config=worker_config,
-                    read_bytes=read_bytes,
-                    vendors=vendors,
-                    is_for_clients=is_for_clients,
-                    idle=idle,
-                )
-            except _IdleError as error:
-                idle = _more(idle, error.options)
+        found = _load(
+            text,
+            kind,
+            references,
+            limits,
+            environment=environment,
+            read_file=read_file,
+            overrides=overrides,
+            worker_config=worker_config,
+            read_bytes=read_bytes,
+            vendors=vendors,
+            is_for_clients=is_for_clients,
+        )
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
     # What connectors may not set, and is there, is of the worker's file.
     kept = frozenset(filter(limits.forbids, (BROKERS, *(name for name, _ in found.of_worker))))
     return replace(found, warnings=tuple(map(references.hidden, found.warnings)), kept_by_worker=kept)
-
-
-class _IdleError(Exception):
-    """Options of ours that a vendor's connector has by default mean nothing next to what is given."""
-
-    def __init__(self, options: frozenset[str]) -> None:
-        self.options = options
-        super().__init__(options)
-
-
-def _more(idle: frozenset[str], options: frozenset[str]) -> frozenset[str]:
-    """Both; each time there is one more, or reading again would have no end."""
-    assert not options <= idle, f"{sorted(options)} is left out already"
-    return idle | options
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:
@@ -217,9 +197,7 @@ def _load(
     read_bytes: ReadBytes,
     vendors: tuple[Vendor, ...],
     is_for_clients: bool,
-    idle: frozenset[str] = frozenset(),
 ) -> Settings:
-    """The settings without `idle`, defaults of a vendor's connector; _IdleError where there are others."""
     problems = Problems()
     file = read_text(text, kind, problems)
     # Given as something else than a text: said already.
@@ -245,8 +223,7 @@ def _load(
             problems=problems,
             is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
         )
-        file = {name: text for name, text in translated.options.items() if name not in idle}
-        overrides = _NONE
+        file, overrides = dict(translated.options), _NONE
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
@@ -260,9 +237,7 @@ def _load(
         gathered.broken |= translated.lost
     masked = masks(gathered, written, needless=_needless(gathered, translated))
     refuse_masks(gathered, masked if is_for_clients else (), problems)
-    values = Values(
-        gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
-    )
+    values, found = _checked(gathered, problems, _machines(gathered, environment, read_file))
     is_sink = direction(values) is Direction.SINK
     takes_over = is_sink and translated is not None
     clients = client_properties(
@@ -277,9 +252,7 @@ def _load(
     reading = read_settings(given, problems)
     group = group_read(given, problems) if takes_over else None
     check_spark(gathered.entries, problems)
-    check(values)
-    if values.idle:
-        raise _IdleError(frozenset(values.idle))
+    problems.include(found)
     routes = _routes(gathered, values, problems, is_sink=is_sink)
     transforms = read_chain(gathered.entries, problems, is_sink=is_sink)
     check_transforms(
@@ -312,6 +285,25 @@ def _load(
         translated=None if translated is None else translated.lines,
         of_worker=of_worker(gathered, is_sink=is_sink),
     )
+
+
+def _checked(gathered: Gathered, problems: Problems, machines: Mapping[str, str]) -> tuple[Values, Problems]:
+    """Return the options parsed, without defaults of another vendor that mean nothing next to the others.
+
+    Problems of one option alone are noted, those of several next to each other returned.
+    """
+    while True:
+        parsed, found = Problems(), Problems()
+        values = Values(gathered.entries, parsed, frozenset(gathered.broken), machines)
+        values.problems = found
+        check(values)
+        if not values.idle:
+            break
+        for name in values.idle:
+            del gathered.entries[name]
+    problems.include(parsed)
+    values.problems = problems
+    return values, found
 
 
 def _routes(
