@@ -143,6 +143,10 @@ class Problems:
         )
         self._found[problem] = None
 
+    def include(self, others: "Problems") -> None:
+        """Note what others have found, too."""
+        self._found |= dict.fromkeys(others)
+
     def __iter__(self) -> Iterator[Problem]:
         return iter(self._found)
 

@@ -164,7 +164,7 @@ def check_layout(values: Values) -> None:
         return
     layout, chosen = values[sink.LAYOUT], output_format(values)
     if chosen not in form.formats:
-        values.refuse_idle(
+        values.refuse_unfit(
             sink.FORMAT, f"is not one of output.layout={layout}; it has {', '.join(form.formats)}"
         )
         return
@@ -178,7 +178,7 @@ def check_layout(values: Values) -> None:
     if values.is_given(compression) and values.are_good(compression):
         named = values[compression]
         if named not in codecs and named != "auto":
-            values.refuse_idle(
+            values.refuse_unfit(
                 compression,
                 f"is not written in {chosen} of output.layout={layout}; it takes {', '.join(codecs)}",
             )

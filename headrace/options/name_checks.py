@@ -192,7 +192,7 @@ def _check_codec(
 ) -> None:
     known = codecs[values[form]]
     if values[packed] not in (*known, Compression.AUTO):
-        values.refuse_idle(
+        values.refuse_unfit(
             packed, f"cannot be written in {form.name}={values[form]}; it takes {', '.join(known)}"
         )
 

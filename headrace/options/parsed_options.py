@@ -3,7 +3,7 @@
 A source cannot have options of a sink, nor a sink those of a source.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
@@ -35,7 +35,7 @@ def _default_of(option: Option[Any]) -> object:
 class Values:
     """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
 
-    __slots__ = ("_bad", "_defaults", "_given", "_lost", "_parsed", "idle", "problems")
+    __slots__ = ("_bad", "_defaults", "_given", "_inherited", "_lost", "_parsed", "idle", "problems", "unfit")
 
     def __init__(
         self,
@@ -43,15 +43,20 @@ class Values:
         problems: Problems,
         broken: frozenset[str],
         defaults: Mapping[str, str] = _NONE,
+        inherited: Collection[str] = (),
     ) -> None:
         """Parse all options; `broken` names those that have a problem before parsing.
 
-        `defaults` are those that this machine has, in the place of the options' own.
+        `defaults` are those that this machine has, in the place of the options' own. `inherited` names what
+        a route has of its sink, and what that was given for may be its other topics.
         """
         self.problems = problems
         self.idle: set[str] = set()
-        """Defaults of another vendor that mean nothing next to what is given: to be left out."""
+        """To be left out, as it means nothing here: defaults of another vendor, and what is inherited."""
+        self.unfit: set[str] = set()
+        """Those of `idle` that say something, and cannot be: the options' own defaults are in force."""
         self._given = given
+        self._inherited = inherited
         self._defaults = defaults
         self._lost = broken
         self._bad = set(broken)
@@ -87,9 +92,18 @@ class Values:
         return self.is_given(option) and (entry is None or not entry.is_default)
 
     def refuse_idle(self, option: Option[Any], message: str) -> None:
-        """Note a value that means nothing next to others; another vendor's default only as one of `idle`."""
+        """Note a value that means nothing next to others; in `idle` where it is not written for these."""
+        is_inherited = option.name in self._given and option.name in self._inherited
+        if is_inherited or (self.is_given(option) and not self.is_written(option)):
+            self.idle.add(option.name)
+        else:
+            self.refuse(option, message)
+
+    def refuse_unfit(self, option: Option[Any], message: str) -> None:
+        """Note a value that cannot be next to others; another vendor's default only as one of `unfit`."""
         if self.is_given(option) and not self.is_written(option):
             self.idle.add(option.name)
+            self.unfit.add(option.name)
         else:
             self.refuse(option, message)
 

@@ -57,9 +57,10 @@ def check_records(values: Values) -> None:
 
 def value_format(values: Values) -> ValueFormat:
     """Return the value format that `value.format`, or else `value.converter`, asks for."""
-    converter = values[record_options.VALUE_CONVERTER_CLASS]
-    if converter is not None and not values.is_given(record_options.VALUE_FORMAT):
-        return converter
+    if not values.is_given(record_options.VALUE_FORMAT):
+        converter = values[record_options.VALUE_CONVERTER_CLASS]
+        if converter is not None:
+            return converter
     return values[record_options.VALUE_FORMAT]
 
 

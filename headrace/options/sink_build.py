@@ -58,11 +58,16 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenRoute:
-    """A route as it is given: `values` are the sink's own where the route has none."""
+    """A route as it is given: `values` are the sink's own where the route has none.
+
+    `unfit` are options of which the sink has another vendor's default that cannot be next to the route's own:
+    our default is in force.
+    """
 
     name: str
     topics: tuple[str, ...]
     values: Values
+    unfit: frozenset[str]
 
 
 def read_routes(
@@ -77,7 +82,7 @@ def read_routes(
                 by_name.setdefault(name, {})[canonical(rest)] = replace(entry, option=canonical(rest))
     of_sink = {option: entry for option, entry in entries.items() if not option.startswith(ROUTE)}
     found = [
-        GivenRoute(name=name, topics=topics, values=_values(of_sink, own, values.problems, broken))
+        _route(name, topics, (of_sink, own), values.problems, broken)
         for name, own in by_name.items()
         if (topics := _topics(name, own.pop("topics", None), values)) is not None
     ]
@@ -139,23 +144,29 @@ def _is_archived(topic: str, values: Values) -> bool:
     return regex is None or re.fullmatch(regex, topic, re.ASCII) is not None
 
 
-def _values(
-    entries: Mapping[str, Entry], own: Mapping[str, Entry], problems: Problems, broken: frozenset[str]
-) -> Values:
+def _route(
+    name: str,
+    topics: tuple[str, ...],
+    layers: tuple[Mapping[str, Entry], Mapping[str, Entry]],
+    problems: Problems,
+    broken: frozenset[str],
+) -> GivenRoute:
     """The sink's options with a route's own in their place, checked; no problem is noted twice."""
-    given = {**entries, **own}
+    of_sink, own = layers
+    given, unfit = {**of_sink, **own}, set[str]()
     while True:
         found = Problems()
-        values = Values(given, found, broken)
+        values = Values(given, found, broken, inherited=of_sink.keys() - own.keys())
         check_sink(values)
         if not values.idle:
             break
-        given = {name: entry for name, entry in given.items() if name not in values.idle}
+        unfit |= values.unfit
+        given = {option: entry for option, entry in given.items() if option not in values.idle}
     told = {(problem.option, problem.message) for problem in problems}
     for problem in found:
         if (problem.option, problem.message) not in told:
             problems.add(problem.option, problem.message, problem.value)
-    return values
+    return GivenRoute(name=name, topics=topics, values=values, unfit=frozenset(unfit))
 
 
 def _check_once(routes: list[GivenRoute], problems: Problems) -> None:

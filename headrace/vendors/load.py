@@ -39,10 +39,11 @@ from headrace.options.configuration_text import (
     read_text,
 )
 from headrace.options.connection_build import trace_warnings
-from headrace.options.declarations import format_options, reading_options, record_options
+from headrace.options.declarations import BY_NAME, format_options, reading_options, record_options
+from headrace.options.declarations.named_options import ROUTE
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
-from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
+from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
 from headrace.options.masks import mask_warnings, masks, refuse_masks
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
 from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
@@ -143,45 +144,25 @@ def load(
     """
     limits = _limits(worker_config)
     references = References(environment=environment, read_file=read_file, limits=limits.references)
-    found, idle = None, frozenset[str]()
     try:
-        while found is None:
-            try:
-                found = _load(
-                    text,
-                    kind,
-                    references,
-                    limits,
-                    environment=environment,
-                    read_file=read_file,
-                    overrides=overrides,
-                    worker_config=worker_config,
-                    read_bytes=read_bytes,
-                    vendors=vendors,
-                    is_for_clients=is_for_clients,
-                    idle=idle,
-                )
-            except _IdleError as error:
-                idle = _more(idle, error.options)
+        found = _load(
+            text,
+            kind,
+            references,
+            limits,
+            environment=environment,
+            read_file=read_file,
+            overrides=overrides,
+            worker_config=worker_config,
+            read_bytes=read_bytes,
+            vendors=vendors,
+            is_for_clients=is_for_clients,
+        )
     except SettingsError as error:
         raise SettingsError(tuple(_hidden(problem, references) for problem in error.problems)) from None
     # What connectors may not set, and is there, is of the worker's file.
     kept = frozenset(filter(limits.forbids, (BROKERS, *(name for name, _ in found.of_worker))))
     return replace(found, warnings=tuple(map(references.hidden, found.warnings)), kept_by_worker=kept)
-
-
-class _IdleError(Exception):
-    """Options of ours that a vendor's connector has by default mean nothing next to what is given."""
-
-    def __init__(self, options: frozenset[str]) -> None:
-        self.options = options
-        super().__init__(options)
-
-
-def _more(idle: frozenset[str], options: frozenset[str]) -> frozenset[str]:
-    """Both; each time there is one more, or reading again would have no end."""
-    assert not options <= idle, f"{sorted(options)} is left out already"
-    return idle | options
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:
@@ -216,9 +197,7 @@ def _load(
     read_bytes: ReadBytes,
     vendors: tuple[Vendor, ...],
     is_for_clients: bool,
-    idle: frozenset[str] = frozenset(),
 ) -> Settings:
-    """The settings without `idle`, defaults of a vendor's connector; _IdleError where there are others."""
     problems = Problems()
     file = read_text(text, kind, problems)
     # Given as something else than a text: said already.
@@ -244,8 +223,7 @@ def _load(
             problems=problems,
             is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
         )
-        file = {name: text for name, text in translated.options.items() if name not in idle}
-        overrides = _NONE
+        file, overrides = dict(translated.options), _NONE
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
@@ -259,9 +237,7 @@ def _load(
         gathered.broken |= translated.lost
     masked = masks(gathered, written, needless=_needless(gathered, translated))
     refuse_masks(gathered, masked if is_for_clients else (), problems)
-    values = Values(
-        gathered.entries, problems, frozenset(gathered.broken), _machines(gathered, environment, read_file)
-    )
+    values, found = _checked(gathered, problems, _machines(gathered, environment, read_file))
     is_sink = direction(values) is Direction.SINK
     takes_over = is_sink and translated is not None
     clients = client_properties(
@@ -276,9 +252,7 @@ def _load(
     reading = read_settings(given, problems)
     group = group_read(given, problems) if takes_over else None
     check_spark(gathered.entries, problems)
-    check(values)
-    if values.idle:
-        raise _IdleError(frozenset(values.idle))
+    problems.include(found)
     routes = _routes(gathered, values, problems, is_sink=is_sink)
     transforms = read_chain(gathered.entries, problems, is_sink=is_sink)
     check_transforms(
@@ -313,6 +287,25 @@ def _load(
     )
 
 
+def _checked(gathered: Gathered, problems: Problems, machines: Mapping[str, str]) -> tuple[Values, Problems]:
+    """Return the options parsed, without defaults of another vendor that mean nothing next to the others.
+
+    Problems of one option alone are noted, those of several next to each other returned.
+    """
+    while True:
+        parsed, found = Problems(), Problems()
+        values = Values(gathered.entries, parsed, frozenset(gathered.broken), machines)
+        values.problems = found
+        check(values)
+        if not values.idle:
+            break
+        for name in values.idle:
+            del gathered.entries[name]
+    problems.include(parsed)
+    values.problems = problems
+    return values, found
+
+
 def _routes(
     gathered: Gathered, values: Values, problems: Problems, *, is_sink: bool
 ) -> tuple[GivenRoute, ...]:
@@ -321,7 +314,14 @@ def _routes(
         return ()
     for name in sorted(set(gathered.without_meaning) & IN_A_SINK.keys()):
         problems.add(name, IN_A_SINK[name])
-    return read_routes(gathered.entries, values, frozenset(gathered.broken))
+    routes = read_routes(gathered.entries, values, frozenset(gathered.broken))
+    for route in routes:
+        for name in route.unfit:
+            # Else what is shown and translated would say that the route has the sink's.
+            option, text = f"{ROUTE}{route.name}.{name}", BY_NAME[name].default
+            assert text is not None, "a format or a codec"
+            gathered.entries[option] = replace(as_written(option, text), is_default=True)
+    return routes
 
 
 def _written(

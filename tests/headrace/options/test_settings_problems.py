@@ -739,6 +739,12 @@ def test_each_problem_is_told_with_option_value_and_remedy(
     assert problem in map(str, problems_with(changes))
 
 
+def test_a_converter_that_is_none_is_told_next_to_a_format() -> None:
+    """Alone: what it would have said of values is not looked at."""
+    (problem,) = problems_with({"value.format": "raw", "value.converter": "x"})
+    assert str(problem).startswith("value.converter = 'x': expected ")
+
+
 def test_a_template_that_does_not_compile_is_told_with_the_place() -> None:
     """A template that does not compile is told with the place."""
     (problem,) = problems_with({"file.name.template": "{{topic}}-{{unknown}}"})

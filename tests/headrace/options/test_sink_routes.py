@@ -56,6 +56,15 @@ def test_a_route_has_its_own_and_the_sinks_other_options() -> None:
     assert money.sink.names.prefix == "money/"
 
 
+def test_what_means_nothing_in_a_route_is_the_other_topics() -> None:
+    """A route cannot take it away."""
+    settings = _routed({"sidecars": "keys", "sidecars.keys.format": "jsonl", "route.money.sidecars": "none"})
+    assert settings.sink is not None
+    (route,) = settings.sink.routes
+    assert settings.sink.output.sidecars.keys is not None
+    assert route.sink.output.sidecars.keys is None
+
+
 def test_tasks_have_the_routes_bucket() -> None:
     """The hash of what groups stays that of the whole sink."""
     settings = _routed()

@@ -1,6 +1,8 @@
 """Options of ours next to another vendor's class win, and are refused by no line that nobody wrote."""
 
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -10,7 +12,10 @@ from headrace.options.declarations import OPTIONS
 from headrace.options.declarations.option import Group, Option
 from headrace.options.parsed_options import is_for
 from headrace.options.vendor import Direction
-from tests.headrace.options.loading import own_options
+from headrace.options.vendor_translation import Translation
+from headrace.vendors.aiven.translation import AIVEN
+from headrace.vendors.load import load
+from tests.headrace.options.loading import no_file, own_options
 from tests.support.sink_archives import sink_settings
 
 _TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
@@ -67,7 +72,7 @@ _ENVELOPE: Final = {
     "connect.s3.kcql": "INSERT INTO bucket:p SELECT * FROM t PARTITIONBY a STOREAS PARQUET "
     "PROPERTIES('store.envelope'=true)",
 }
-_ALL: Final[Mapping[str, Mapping[str, str]]] = {
+ALL: Final[Mapping[str, Mapping[str, str]]] = {
     "confluent": _CONFLUENT,
     "confluent by time": _HOURLY,
     "confluent keys": _KEYS,
@@ -80,7 +85,8 @@ _GROUPS: Final = frozenset({Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLO
 _NUMBERS: Final = frozenset({"INT", "LONG"})
 
 
-def _choices(option: Option[Any]) -> tuple[str, ...]:
+def choices(option: Option[Any]) -> tuple[str, ...]:
+    """The texts of an option that has a few; none of one that takes any."""
     if option.form.values:
         return tuple(map(str, option.form.values))
     if option.form.kind == "BOOLEAN":
@@ -104,14 +110,14 @@ def _of_others(config: Mapping[str, str], option: str, text: str) -> Iterator[st
                 yield f"{option}={text}: {problem}"
 
 
-@pytest.mark.parametrize("config", _ALL.values(), ids=_ALL.keys())
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL.keys())
 def test_no_option_of_ours_is_refused_by_a_line_that_nobody_wrote(config: Mapping[str, str]) -> None:
     """Every value of each option of sinks that has a few, next to each vendor's configuration."""
     swept = [each for each in OPTIONS if is_for(each, Direction.SINK) and _decides(each)]
     found = [
         problem
         for option in swept
-        for text in _choices(option)
+        for text in choices(option)
         for problem in _of_others(config, option.name, text)
     ]
     assert found == []
@@ -184,3 +190,24 @@ def test_a_route_leaves_out_what_means_nothing_there() -> None:
     route = settings.sink.route("u")
     assert route is not None
     assert (settings.sink.output.format, route.sink.output.format) == ("csv", "parquet")
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"output.format": "parquet"}, {"output.layout": "confluent"}, {"output.layout": "quix"}]
+)
+def test_a_configuration_is_read_once(changes: Mapping[str, str]) -> None:
+    """Whichever defaults give way, and however many: it is translated once."""
+    translated: list[str] = []
+
+    def translate(given: Translation) -> None:
+        translated.append(given.text("aws.s3.bucket.name"))
+        AIVEN.translate(given)
+
+    settings = load(
+        json.dumps({"name": "archive", "bootstrap.servers": "b:9092", **_CSV, **changes}),
+        kind="json",
+        environment={},
+        read_file=no_file,
+        vendors=(replace(AIVEN, translate=translate),),
+    )
+    assert (settings.s3.bucket, translated) == ("bucket", ["bucket"])

@@ -10,6 +10,7 @@ import pytest
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings, SettingsError
 from headrace.options.choices import InputFormat
+from headrace.options.sink_settings import SinkSettings
 from headrace.options.vendor import AIVEN_SOURCE
 from headrace.vendors.load import load, vendor_of
 from ingest.cli.lint_and_translate import translated_shape
@@ -125,18 +126,24 @@ def _configurations() -> Iterator[Mapping[str, Any]]:
             yield archive.config
 
 
-def _meaning(settings: Settings, name: str) -> dict[str, Any]:
+def meaning(settings: Settings, name: str) -> dict[str, Any]:
     """Everything but the names, as a sink of this name would have it."""
     found = {each.name: getattr(settings, each.name) for each in fields(settings)}
     kafka, sink = settings.kafka, settings.sink
     ledger = kafka.ledger_topic.replace(settings.name, name)
     found["kafka"] = replace(kafka, ledger_topic=ledger)
     if sink is not None:
-        own = sink.topics.own - {kafka.ledger_topic} | {ledger}
-        connector = sink.takeover_connector
-        if sink.takeover_indexes is not None:
-            connector = connector or settings.name
-        found["sink"] = replace(sink, topics=replace(sink.topics, own=own), takeover_connector=connector)
+
+        def renamed(one: SinkSettings) -> SinkSettings:
+            own = one.topics.own - {kafka.ledger_topic} | {ledger}
+            connector = one.takeover_connector
+            if one.takeover_indexes is not None:
+                connector = connector or settings.name
+            routes = tuple(replace(route, sink=renamed(route.sink)) for route in one.routes)
+            topics = replace(one.topics, own=own)
+            return replace(one, topics=topics, takeover_connector=connector, routes=routes)
+
+        found["sink"] = renamed(sink)
     return {name: value for name, value in found.items() if name not in _NOT_OF_MEANING}
 
 
@@ -151,7 +158,7 @@ def test_what_is_printed_is_the_same_sink_or_source() -> None:
         found = translated_shape(theirs)
         hidden = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
         printed = sink_settings({**found["config"], **hidden})
-        assert _meaning(printed, printed.name) == _meaning(theirs, printed.name), given
+        assert meaning(printed, printed.name) == meaning(theirs, printed.name), given
         seen += 1
     assert seen > 200
 
@@ -199,9 +206,9 @@ def test_what_clients_have_of_a_workers_file_is_printed(
     own = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
     of_worker = {name: raw.reveal() for name, raw in theirs.of_worker if name in found["hidden"]}
     printed = load_text({**found["config"], **own, **of_worker})
-    assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
+    assert meaning(printed, printed.name) == meaning(theirs, printed.name)
     with_file = load_text({**found["config"], **own}, _OF_WORKER)
-    assert _meaning(with_file, printed.name) == _meaning(theirs, printed.name)
+    assert meaning(with_file, printed.name) == meaning(theirs, printed.name)
     if theirs.sink is not None:
         assert found["config"]["name"] == "backup"
     else:
@@ -273,7 +280,7 @@ def test_what_a_worker_forbids_is_left_out_by_the_warning() -> None:
     assert policy in said
     named = said.partition(": ")[2].partition(";")[0].split(", ")
     printed = load_text({name: text for name, text in found["config"].items() if name not in named})
-    assert _meaning(printed, printed.name) == _meaning(theirs, printed.name)
+    assert meaning(printed, printed.name) == meaning(theirs, printed.name)
 
 
 _CHECKS_NAMES: Final = "consumer.override.ssl.endpoint.identification.algorithm"
@@ -308,7 +315,7 @@ def test_what_this_worker_lets_no_connector_set_is_not_printed(
     assert found["config"].keys() >= set(printed)
     own = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
     again = load_text({**found["config"], **own}, worker)
-    assert _meaning(again, again.name) == _meaning(theirs, again.name)
+    assert meaning(again, again.name) == meaning(theirs, again.name)
     said = [each for each in found["warnings"] if "lets no connector set" in each]
     if policy == "All":
         assert said == []

@@ -4,7 +4,7 @@ import datetime as dt
 import io
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -406,6 +406,153 @@ def test_headers_of_a_record_are_of_their_own_types(
     (batch,) = decode_all(MemorySource(content), decode_options(input_format, **changes)).batches
 
     assert batch.headers == ((("a", b"\0\1"), ("value", b"\0\2"), ("b", b"text"), ("n", b"7"), ("o", None)),)
+
+
+_DATE: Any = {"type": "int", "logicalType": "date"}
+_DAY: Any = dt.date(2026, 1, 31)
+_DAY_MS: Final = 1_769_817_600_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "key"),
+    [
+        (["null", "bytes", "long"], b"\0\xff", b"\0\xff"),
+        (["null", "bytes", "long"], 7, b"7"),
+        (["null", "bytes", "long"], None, None),
+        (["bytes"], b"\0\xff", b"\0\xff"),
+        (["null", "bytes", {"type": "fixed", "name": "F", "size": 2}], ("F", b"\0\xff"), b"\0\xff"),
+        (["null", "bytes", "string"], "AP8=", b"AP8="),
+        (["null", "bytes", "string"], b"\0\xff", b"\0\xff"),
+        (["null", "string", "long"], "AP8=", b"AP8="),
+        (["string", {"type": "array", "items": "bytes"}], [b"\0\xff"], b'["AP8="]'),
+    ],
+)
+def test_bytes_of_a_union_are_bytes(kind: Any, value: Any, key: Any) -> None:
+    """In the rows that have them; their JSON is base64, which other texts may look like."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "key", "type": kind}]}
+    source = MemorySource(file_of(schema, [{"key": value}]))
+
+    assert _keys(source, decode_options(InputFormat.AVRO, key_source=FieldSource(("key",)))) == [key]
+    assert _keys(source, decode_options(InputFormat.AVRO, envelope=Envelope.AIVEN)) == [key]
+
+
+def test_bytes_of_one_of_several_records_are_bytes() -> None:
+    """The field of the record that the row has, by its own place there."""
+    one = {"type": "record", "name": "a", "fields": [{"name": "k", "type": "bytes"}]}
+    fields = [{"name": "n", "type": "int"}, {"name": "k", "type": ["string", "bytes"]}]
+    other = {"type": "record", "name": "b", "fields": fields}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": ["null", one, other]}]}
+    rows = [{"k": b"\0\xff"}, {"n": 1, "k": "AP8="}, {"n": 1, "k": b"\1"}]
+    source = MemorySource(file_of(schema, [{"x": row} for row in rows]))
+
+    keys = _keys(source, decode_options(InputFormat.AVRO, key_source=FieldSource(("x", "k"))))
+
+    assert keys == [b"\0\xff", b"AP8=", b"\1"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"headers": FieldHeaders(("headers",))}, {"envelope": Envelope.AIVEN}],
+    ids=["fields", "aiven"],
+)
+@pytest.mark.parametrize("shape", ["map", "list", "record"])
+def test_headers_of_unions_are_what_each_is(shape: str, changes: dict[str, Any]) -> None:
+    """Numbers and texts stay, next to bytes of the same type, and of the same name."""
+    kind: Any = ["null", "bytes", "long", "string"]
+    given = {"a": b"\0\1", "n": 77, "t": "AAE=", "o": None}
+    value: Any = given
+    if shape == "map":
+        headers: Any = {"type": "map", "values": kind}
+    elif shape == "record":
+        headers = {"type": "record", "name": "H", "fields": [{"name": name, "type": kind} for name in given]}
+    else:
+        fields = [{"name": "key", "type": "string"}, {"name": "value", "type": kind}]
+        headers = {"type": "array", "items": {"type": "record", "name": "H", "fields": fields}}
+        value = [{"key": name, "value": each} for name, each in [*given.items(), ("t", b"\2")]]
+    schema = {"type": "record", "name": "R", "fields": [{"name": "headers", "type": headers}]}
+
+    source = MemorySource(file_of(schema, [{"headers": value}]))
+    (batch,) = decode_all(source, decode_options(InputFormat.AVRO, **changes)).batches
+
+    more = (("t", b"\2"),) if shape == "list" else ()
+    assert batch.headers == ((("a", b"\0\1"), ("n", b"77"), ("t", b"AAE="), ("o", None), *more),)
+
+
+@pytest.mark.parametrize("style", list(JsonFormat))
+@pytest.mark.parametrize(
+    ("kind", "value", "moment"),
+    [
+        (["null", _DATE, "string"], _DAY, _DAY_MS),
+        (["null", _DATE, "string"], "2026-01-31", _DAY_MS),
+        (["null", _DATE, "string", "double"], 5.0, 5),
+        (["null", "long", "string"], 5, 5),
+        (["null", {"type": "int", "logicalType": "time-millis"}, "string"], dt.time(1), None),
+    ],
+)
+def test_days_of_a_union_are_days(style: JsonFormat, kind: Any, value: Any, moment: int | None) -> None:
+    """In Connect's JSON they are numbers, as milliseconds are."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "t", "type": kind}]}
+    options = decode_options(InputFormat.AVRO, timestamp=FieldSource(("t",)), json_format=style)
+
+    found = decode_all(MemorySource(file_of(schema, [{"t": value}])), options)
+
+    times = [
+        each for batch in found.batches if batch.timestamps_ms is not None for each in batch.timestamps_ms
+    ]
+    assert times == ([] if moment is None else [moment])
+    assert [bad.reason for bad in found.bad] == (["not_a_timestamp"] if moment is None else [])
+
+
+_BRANCHES: Final[tuple[tuple[Any, Any], ...]] = (
+    ("string", "AP8="),
+    ("bytes", b"\0\xff"),
+    ("long", 2**40),
+    ("boolean", True),
+    (_DATE, _DAY),
+    ({"type": "array", "items": "bytes"}, [b"\1"]),
+    ({"type": "record", "name": "I", "fields": [{"name": "k", "type": "bytes"}]}, {"k": b"\1"}),
+)
+
+
+@pytest.mark.parametrize("style", list(JsonFormat))
+@pytest.mark.parametrize("value_format", [ValueFormat.AUTO, ValueFormat.JSON, ValueFormat.JSON_SCHEMA])
+@pytest.mark.parametrize("changes", ["key_source", "value_source", "timestamp", "envelope"])
+@pytest.mark.parametrize("branch", range(len(_BRANCHES)))
+def test_a_field_of_a_union_is_what_one_of_its_branch_is(
+    branch: int, changes: str, value_format: ValueFormat, style: JsonFormat
+) -> None:
+    """Whichever part of the record it becomes, and a bad record where that is one."""
+    kind, value = _BRANCHES[branch]
+    found = []
+    for each in (kind, ["null", *(one for one, _ in _BRANCHES)]):
+        schema = {"type": "record", "name": "R", "fields": [{"name": "key", "type": each}]}
+        field: Any = Envelope.AIVEN if changes == "envelope" else FieldSource(("key",))
+        options = decode_options(
+            InputFormat.AVRO, value_format=value_format, json_format=style, **{changes: field}
+        )
+        decoded = decode_all(MemorySource(file_of(schema, [{"key": value}])), options)
+        times = [batch.timestamps_ms.tolist() for batch in decoded.batches if batch.timestamps_ms is not None]
+        keys = [batch.keys.get(0) for batch in decoded.batches if batch.keys is not None and len(batch)]
+        found.append((keys, decoded.values, times, [bad.reason for bad in decoded.bad]))
+    assert found[0] == found[1]
+
+
+def test_types_that_name_one_another_take_no_time() -> None:
+    """A look at all that a field may hold took twice as long for each name of its path."""
+    depth = 60
+    other = {"type": "record", "name": "B", "fields": [{"name": "k", "type": ["null", "A", "B", "bytes"]}]}
+    field = {"name": "k", "type": ["null", "A", other, "bytes"]}
+    schema = {"type": "record", "name": "A", "fields": [field]}
+    row: Any = {"k": b"\0\xff"}
+    for level in range(depth):
+        row = {"k": ("AB"[level % 2], row)}
+    source = MemorySource(file_of(schema, [row, {"k": None}]))
+
+    found = decode_all(source, decode_options(InputFormat.AVRO, key_source=FieldSource(("k",) * (depth + 1))))
+
+    keys = [batch.keys.get(0) for batch in found.batches if batch.keys is not None]
+    assert keys == [b"\0\xff"]
+    assert [bad.reason for bad in found.bad] == ["missing_field"]
 
 
 def test_raw_avro_with_a_key_from_a_field() -> None:
