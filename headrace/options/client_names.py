@@ -69,6 +69,22 @@ OF_CONSUMERS: Final = _names(
 )
 KNOWN: Final = {"producer": SHARED | OF_PRODUCERS, "consumer": SHARED | OF_CONSUMERS, "admin": SHARED}
 
+SWITCHES: Final = _names(
+    """
+    api.version.request check.crcs enable.metrics.push enable.sasl.oauthbearer.unsecure.jwt
+    enable.ssl.certificate.verification log.connection.close sasl.oauthbearer.assertion.claim.jti.include
+    socket.keepalive.enable socket.nagle.disable topic.metadata.refresh.sparse
+    """
+)
+"""Those that are true or false."""
+CONTEXTS: Final = _names(
+    """
+    all generic broker topic metadata feature queue msg protocol cgrp security fetch interceptor plugin
+    consumer admin eos mock assignor conf telemetry
+    """
+)
+"""What `debug` may name."""
+
 # Java's name: librdkafka's, where the value needs no change.
 RENAMED: Final[dict[str, dict[str, str]]] = {
     "producer": {
@@ -90,6 +106,13 @@ BUFFER_SIZES: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
+
+
+def own_name(role: str, name: str) -> str:
+    """Return librdkafka's name of a property of this kind of client; one that it does not know is its own."""
+    renamed = RENAMED[role].get(name) or RENAMED_FOR_ALL.get(name)
+    return renamed or BUFFER_SIZES.get(name, name)
+
 
 # What Headrace decides itself, and the values that say the same; any other would weaken the guarantee.
 DECIDED_HERE: Final[dict[str, tuple[str, ...]]] = {
@@ -221,10 +244,12 @@ TOP_LEVEL: Final = frozenset(
 class Translation:
     """Collects properties; two entries that say one thing differently are a problem."""
 
-    __slots__ = ("_found", "_from", "problems")
+    __slots__ = ("_found", "_from", "problems", "warnings")
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, warnings: dict[str, None] | None = None) -> None:
         self.problems = problems
+        self.warnings: dict[str, None] = {} if warnings is None else warnings
+        """What is taken otherwise than given, in its order: an option serves several clients."""
         self._found: dict[str, str] = {}
         self._from: dict[str, str] = {}
 
@@ -237,6 +262,10 @@ class Translation:
     def refuse(self, entry: Entry, message: str) -> None:
         """Note a problem of an entry."""
         self.problems.add(entry.spelled, message, entry.shown)
+
+    def note(self, entry: Entry, message: str) -> None:
+        """Note a warning about an entry that is taken."""
+        self.warnings[f"{entry.spelled} = {entry.shown}: {message}"] = None
 
     def get(self, name: str) -> str | None:
         """Return a property set so far."""

@@ -27,7 +27,6 @@ from headrace.options.client_translation import (
     of_worker,
     read_settings,
     read_warnings,
-    timeout_warnings,
 )
 from headrace.options.configuration_text import (
     FileKind,
@@ -287,7 +286,7 @@ def _load(
     problems.raise_if_any()
     return build(
         values,
-        clients=clients,
+        clients=clients.properties,
         entries=gathered.entries,
         routes=routes,
         transforms=transforms,
@@ -301,7 +300,7 @@ def _load(
             *unlikely(gathered),
             *mask_warnings(masked),
             *read_warnings(given, reading),
-            *timeout_warnings(gathered, values),
+            *clients.warnings,
             *transform_warnings(values, transforms),
         ),
         shown=shown_values(gathered.entries, values, environment),

@@ -423,7 +423,7 @@ def test_client_options_are_translated(
         ),
         pytest.param(
             {"producer.override.linger.ms": "soon"},
-            "producer.override.linger.ms = 'soon': expected a whole number from -1",
+            "producer.override.linger.ms = 'soon': expected a whole number of milliseconds from 0 to 900,000",
             id="number",
         ),
         pytest.param(
