@@ -42,7 +42,7 @@ from headrace.options.declarations import format_options, reading_options, recor
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, canonical
-from headrace.options.masks import mask_warnings, masks, refuse_masks
+from headrace.options.masks import leave_out_registry, mask_warnings, masks, refuse_masks
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
 from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
 from headrace.options.secret import Secret
@@ -256,6 +256,7 @@ def _load(
     if translated is not None:
         _spell(gathered, translated)
         gathered.broken |= translated.lost
+    leave_out_registry(gathered)
     masked = masks(gathered, written, needless=_needless(gathered, translated))
     refuse_masks(gathered, masked if is_for_clients else (), problems)
     values = Values(
