@@ -4,6 +4,7 @@ How a sink reads its topics is the operator's decision, in two properties of the
 ledger and group are read as the protocol needs it.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar, get_args
@@ -21,7 +22,15 @@ from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
 from headrace.options.suggestions import property_like
-from headrace.options.tls import INLINE, PEM, ReadBytes, put_key_store, put_trust_store, with_line_breaks
+from headrace.options.tls import (
+    INLINE,
+    PEM,
+    ReadBytes,
+    put_ciphers,
+    put_key_store,
+    put_trust_store,
+    with_line_breaks,
+)
 from headrace.options.token_logins import IAM
 from headrace.options.value_types import Form, FormError, choice, trimmed
 
@@ -144,11 +153,12 @@ def _put_buffer_memory(entry: Entry, into: Translation) -> None:
     into.put("queue.buffering.max.kbytes", str(int(entry.text) // 1_024), entry)
 
 
-def _put_ciphers(entry: Entry, into: Translation) -> None:
-    if "_WITH_" in entry.text:
-        into.refuse(entry, "expected OpenSSL's names of cipher suites, such as ECDHE-RSA-AES256-GCM-SHA384")
-    else:
-        into.put("ssl.cipher.suites", entry.text, entry)
+def _put_kinit(entry: Entry, into: Translation) -> None:
+    # Java's is the program alone, librdkafka's a whole command.
+    path = entry.text.strip()
+    keytab = '-t "%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal}'
+    command = path if re.search(r"[\s%]", path) else f"{path} -R {keytab} || {path} {keytab}"
+    into.put("sasl.kerberos.kinit.cmd", command, entry)
 
 
 def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
@@ -157,7 +167,8 @@ def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
 
 _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
     "ssl.endpoint.identification.algorithm": _put_endpoint_check,
-    "ssl.cipher.suites": _put_ciphers,
+    "sasl.kerberos.kinit.cmd": _put_kinit,
+    "ssl.cipher.suites": put_ciphers,
     "buffer.memory": _put_buffer_memory,
     **{name: _put_pem(name) for name in INLINE},
 }
@@ -187,6 +198,29 @@ def layered(role: Role, gathered: Gathered) -> dict[str, Entry]:
 
 def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.startswith(_SHARED)}
+
+
+# What these have no use for: PLAINTEXT, the default, for neither.
+_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
+
+
+def unused_entries(given: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries of log-ins and of TLS that a client has no use for, by its protocol."""
+    protocol = given.get("security.protocol")
+    named = "" if protocol is None else protocol.text.strip().upper()
+    prefixes = _UNUSED.get(named, ("sasl.", "ssl."))
+    return {name: entry for name, entry in given.items() if name.startswith(prefixes)}
+
+
+def _without_unused(given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+    """What is left without Java's words of a worker's file that a client does not use: Connect reads none.
+
+    They may be there for another kind of client, or for the worker's own listeners.
+    """
+    of_worker = gathered.worker.values()
+    kept = names.KNOWN["admin"] - names.STORES
+    left_out = {name for name, one in unused_entries(given).items() if one in of_worker and name not in kept}
+    return {name: entry for name, entry in given.items() if name not in left_out}
 
 
 def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
@@ -227,7 +261,7 @@ def client_properties(
     """
     found = Clients(properties={}, warnings={})
     for role in ROLES:
-        given = layered(role, gathered)
+        given = _without_unused(layered(role, gathered), gathered)
         if role == "consumer":
             given = _without_reading(given, gathered, is_sink=is_sink)
             if takes_over or given.get(GROUP) in gathered.worker.values():

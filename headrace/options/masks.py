@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from headrace.options.choices import ValueFormat
-from headrace.options.client_translation import ROLES, layered
+from headrace.options.client_translation import ROLES, layered, unused_entries
 from headrace.options.declarations import record_options, schema_options, sink_options
 from headrace.options.given import Entry, Problems, as_written, canonical
 from headrace.options.merge import Gathered
@@ -15,8 +15,6 @@ from headrace.options.secret import HIDDEN, NO_VALUE, NOT_FOR_CLIENTS, Secret
 from headrace.options.sink_settings import OF_REGISTRIES
 
 _LOGIN: Final = re.compile(r"((producer|consumer|admin)\.(override\.)?)?(sasl|ssl)\.")
-# What these have no use for: PLAINTEXT, the default, for neither.
-_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
 _CONVERTERS: Final = (
     record_options.KEY_CONVERTER_CLASS.name,
     record_options.VALUE_CONVERTER_CLASS.name,
@@ -113,8 +111,5 @@ def _unused_logins(gathered: Gathered) -> frozenset[Entry]:
     used: set[Entry] = set()
     for role in ROLES:
         of_client = layered(role, gathered)
-        protocol = of_client.get("security.protocol")
-        named = "" if protocol is None else protocol.text.strip().upper()
-        unused = _UNUSED.get(named, ("sasl.", "ssl."))
-        used.update(entry for name, entry in of_client.items() if not name.startswith(unused))
+        used.update(of_client[name] for name in of_client.keys() - unused_entries(of_client).keys())
     return frozenset(given - used)
