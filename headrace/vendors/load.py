@@ -62,7 +62,14 @@ from headrace.options.worker_limits import (
     worker_limits,
 )
 from headrace.vendors.aiven.translation import AIVEN
-from headrace.vendors.class_names import check_class, sink_class, with_class, with_whole_names
+from headrace.vendors.class_names import (
+    check_class,
+    sink_class,
+    whole_name,
+    with_class,
+    with_converters,
+    with_whole_names,
+)
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
@@ -141,7 +148,9 @@ def load(
     with all problems, and nothing else.
     """
     limits = _limits(worker_config)
-    references = References(environment=environment, read_file=read_file, limits=limits.references)
+    references = References(
+        environment=environment, read_file=read_file, limits=limits.references, meant=whole_name
+    )
     found, idle = None, frozenset[str]()
     try:
         while found is None:
@@ -230,7 +239,7 @@ def _load(
     of_class = with_class({**file, **overrides}, references)
     vendor = vendor_of(of_class, vendors)
     if vendor is None:
-        check_class(of_class, problems)
+        check_class({**file, **overrides}, references, problems)
     written = _written(file, overrides, references, canonical if vendor is None else str.strip)
     file, without_topics = limits.without_topics(file)
     translated = None
@@ -238,7 +247,7 @@ def _load(
         translated = translate(
             vendor,
             {**file, **overrides},
-            worker=worker or {},
+            worker=with_converters(worker or {}, references),
             references=references,
             problems=problems,
             is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
