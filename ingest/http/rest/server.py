@@ -154,7 +154,7 @@ class OnlyConnector:
         way = _direction(self._running)
         written, running = self._written_class or (default_class(way), default_class(way))
         named = (config.get(_CLASS) or default_class(way)).strip()
-        if named in {written.strip(), running.strip()}:
+        if named == written.strip():
             return True
         options = {*written_options(self._running), *config}
         known = sink_class(named, options) or plugins.plugin_class(named)

@@ -9,6 +9,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.options import SettingsError, written_options
 from headrace.options.sink_settings import ConverterKind
 from headrace.vendors.class_names import sink_class
+from tests.headrace.options.loading import own_options
 from tests.support.sink_archives import sink_settings
 
 _SHORT: Final = {
@@ -96,11 +97,12 @@ def test_short_names_by_a_reference_are_the_same() -> None:
 def test_a_workers_short_names_by_a_reference_are_the_same() -> None:
     """And decide which of its options mean something."""
     without = {name: text for name, text in _CONFLUENT.items() if ".converter" not in name}
-    worker = "key.converter=${env:A}\nkey.converter.schemas.enable=true\nvalue.converter=${env:B}\n"
-    found = sink_settings(without, worker=worker, environment={"A": "StringConverter", "B": "ByteArray"})
+    worker = "key.converter=${env:A}\nvalue.converter=${env:B}\nvalue.converter.schemas.enable=true\n"
+    found = sink_settings(without, worker=worker, environment={"A": "StringConverter", "B": "JsonConverter"})
 
     assert found.sink is not None
     assert (found.sink.converters.key.kind, found.sink.converters.value.kind) == (
         ConverterKind.STRING,
-        ConverterKind.BYTES,
+        ConverterKind.JSON,
     )
+    assert own_options(found)["value.converter.schemas.enable"] == "true"
