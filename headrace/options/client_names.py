@@ -5,6 +5,7 @@ its tests (`test.mock.*`), for share groups, and what would undo the order of re
 `tests/ingest/settings/test_client_names.py` holds the names against the library itself.
 """
 
+import re
 from typing import Final
 
 from headrace.options.given import Entry, Problems
@@ -69,6 +70,22 @@ OF_CONSUMERS: Final = _names(
 )
 KNOWN: Final = {"producer": SHARED | OF_PRODUCERS, "consumer": SHARED | OF_CONSUMERS, "admin": SHARED}
 
+SWITCHES: Final = _names(
+    """
+    api.version.request check.crcs enable.metrics.push enable.sasl.oauthbearer.unsecure.jwt
+    enable.ssl.certificate.verification log.connection.close sasl.oauthbearer.assertion.claim.jti.include
+    socket.keepalive.enable socket.nagle.disable topic.metadata.refresh.sparse
+    """
+)
+"""Those that are true or false."""
+CONTEXTS: Final = _names(
+    """
+    all generic broker topic metadata feature queue msg protocol cgrp security fetch interceptor plugin
+    consumer admin eos mock assignor conf telemetry
+    """
+)
+"""What `debug` may name."""
+
 # Java's name: librdkafka's, where the value needs no change.
 RENAMED: Final[dict[str, dict[str, str]]] = {
     "producer": {
@@ -84,12 +101,20 @@ RENAMED_FOR_ALL: Final = {
     "sasl.mechanism": "sasl.mechanisms",
     "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+    "sasl.oauthbearer.assertion.template.file": "sasl.oauthbearer.assertion.jwt.template.file",
 }
 # The same, where Java's -1 means what librdkafka's 0 does: the buffer size of the system.
 BUFFER_SIZES: Final = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
 }
+
+
+def own_name(role: str, name: str) -> str:
+    """Return librdkafka's name of a property of this kind of client; one that it does not know is its own."""
+    renamed = RENAMED[role].get(name) or RENAMED_FOR_ALL.get(name)
+    return renamed or BUFFER_SIZES.get(name, name)
+
 
 # What Headrace decides itself, and the values that say the same; any other would weaken the guarantee.
 DECIDED_HERE: Final[dict[str, tuple[str, ...]]] = {
@@ -164,6 +189,13 @@ NEEDLESS: Final = frozenset(
     )
 )
 """Properties that decide nothing about what is read or written."""
+TUNING: Final = _names(
+    """
+    ssl.protocol ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.scope.claim.name
+    """
+) | {name for name in NEEDLESS if name.startswith("sasl.")}
+"""Of NEEDLESS and more, what tunes how Java logs in and does TLS: a worker's file may have it."""
 OF_SERVERS: Final = _names(
     """
     ssl.client.auth ssl.principal.mapping.rules ssl.allow.dn.changes ssl.allow.san.changes
@@ -187,15 +219,46 @@ WITHOUT_COUNTERPART: Final[dict[str, str]] = {
     "ssl.engine.factory.class": _CALLBACK,
     "security.providers": _OPENSSL,
     "ssl.protocol": _OPENSSL,
-    "ssl.provider": _OPENSSL,
-    "ssl.enabled.protocols": _OPENSSL,
+    "ssl.provider": "librdkafka's TLS is OpenSSL; remove it, and name OpenSSL's module in ssl.providers",
+    "ssl.enabled.protocols": (
+        "TLS 1.2 and 1.3 are spoken here, the newer one that both ends have, and neither can be left out; "
+        "remove it, and to be sure of TLS 1.3 let the brokers speak nothing else"
+    ),
     "ssl.trustmanager.algorithm": _OPENSSL,
     "ssl.keymanager.algorithm": _OPENSSL,
     "ssl.secure.random.implementation": _OPENSSL,
+    "sasl.oauthbearer.jwt.retriever.class": _CALLBACK,
+    "sasl.oauthbearer.jwt.validator.class": _CALLBACK,
+    "sasl.oauthbearer.header.urlencode": _NOT_NEEDED,
+    "sasl.oauthbearer.scope.claim.name": _NOT_NEEDED,
     **dict.fromkeys(NEEDLESS, _NOT_NEEDED),
     "max.block.ms": "a full queue holds reading back here; remove it",
     "max.poll.records": "the ledger is read as it comes; remove it",
 }
+_KAFKA_S_OWN: Final = "org.apache.kafka.common.security."
+_OF_FIPS: Final = re.compile(r"fips|^bc", re.IGNORECASE)
+
+
+def is_without_effect(name: str, text: str) -> bool:
+    """Return whether what a property says is so here in any case, or tunes something that is not here.
+
+    Of a class: one of Kafka's own, which does what other properties say.
+    """
+    value = text.strip()
+    match name:
+        case "ssl.enabled.protocols":
+            return "TLSV1.2" in {one.strip().upper() for one in value.split(",")}
+        case "ssl.provider":
+            # A module that is certified is OpenSSL's here: ssl.providers.
+            return _OF_FIPS.search(value) is None
+        case "ssl.engine.factory.class" | "sasl.login.class" | "sasl.oauthbearer.jwt.validator.class":
+            return value.startswith(_KAFKA_S_OWN)
+        case "sasl.oauthbearer.jwt.retriever.class":
+            return value.startswith(_KAFKA_S_OWN) and not value.endswith(".JwtBearerJwtRetriever")
+        case _:
+            return name in TUNING
+
+
 STORES: Final = _names(
     """
     ssl.truststore.type ssl.truststore.location ssl.truststore.password ssl.truststore.certificates
@@ -221,10 +284,12 @@ TOP_LEVEL: Final = frozenset(
 class Translation:
     """Collects properties; two entries that say one thing differently are a problem."""
 
-    __slots__ = ("_found", "_from", "problems")
+    __slots__ = ("_found", "_from", "problems", "warnings")
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: Problems, warnings: dict[str, None] | None = None) -> None:
         self.problems = problems
+        self.warnings: dict[str, None] = {} if warnings is None else warnings
+        """What is taken otherwise than given, in its order: an option serves several clients."""
         self._found: dict[str, str] = {}
         self._from: dict[str, str] = {}
 
@@ -237,6 +302,10 @@ class Translation:
     def refuse(self, entry: Entry, message: str) -> None:
         """Note a problem of an entry."""
         self.problems.add(entry.spelled, message, entry.shown)
+
+    def note(self, entry: Entry, message: str) -> None:
+        """Note a warning about an entry that is taken."""
+        self.warnings[f"{entry.spelled} = {entry.shown}: {message}"] = None
 
     def get(self, name: str) -> str | None:
         """Return a property set so far."""

@@ -7,15 +7,14 @@ ledger and group are read as the protocol needs it.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from enum import StrEnum
-from itertools import product
-from typing import Final, TypeVar, get_args
+from typing import Final, NamedTuple, TypeVar, get_args
 
 from headrace.model.text_formatting import did_you_mean
 from headrace.options import client_names as names
-from headrace.options.choices import CredentialsProvider, ExactlyOnce, IsolationLevel, OffsetReset
+from headrace.options.choices import CredentialsProvider, IsolationLevel, OffsetReset
+from headrace.options.client_bounds import counted, fit
 from headrace.options.client_names import Translation
-from headrace.options.declarations import connection_options, reading_options, record_options
+from headrace.options.declarations import connection_options, reading_options
 from headrace.options.given import Entry, Problems
 from headrace.options.merge import Gathered
 from headrace.options.parsed_options import Values
@@ -23,9 +22,17 @@ from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings
 from headrace.options.suggestions import property_like
-from headrace.options.tls import INLINE, PEM, ReadBytes, put_key_store, put_trust_store, with_line_breaks
+from headrace.options.tls import (
+    INLINE,
+    PEM,
+    ReadBytes,
+    put_ciphers,
+    put_key_store,
+    put_trust_store,
+    with_line_breaks,
+)
 from headrace.options.token_logins import IAM
-from headrace.options.value_types import Form, FormError, choice, integer, trimmed
+from headrace.options.value_types import Form, FormError, choice, trimmed
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -74,44 +81,6 @@ def _chosen(entry: Entry | None, form: Form[T], default: D, problems: Problems) 
         return default
 
 
-_TIMEOUT: Final = "transaction.timeout.ms"
-_HEARTBEAT: Final = "heartbeat.interval.ms"
-_QUEUE: Final = "queue.buffering.max.kbytes"
-_DELIVERY: Final = ("delivery.timeout.ms", "message.timeout.ms")
-_LINGER: Final = ("linger.ms", "queue.buffering.max.ms")
-_COMPRESSION: Final = ("compression.type", "compression.codec")
-_NUMBER: Final = re.compile(
-    r"(?!sasl\.).*[._](ms|bytes|kbytes|messages|level|ttl|fails|threshold)|batch\.size|linger\.ms"
-)
-
-
-class Compressed(StrEnum):
-    """How librdkafka compresses batches of records."""
-
-    NONE = "none"
-    GZIP = "gzip"
-    SNAPPY = "snappy"
-    LZ4 = "lz4"
-    ZSTD = "zstd"
-
-
-# Within these the protocol keeps its promises: an abandoned transaction holds back read-committed readers
-# until it times out, and idempotence ends at five requests in flight and without retries.
-BOUNDED: Final[dict[str, Form[int]]] = {
-    _TIMEOUT: integer(6_000, 60_000, unit="milliseconds"),
-    "session.timeout.ms": integer(6_000, names.LONGEST_MS["session.timeout.ms"], unit="milliseconds"),
-    _HEARTBEAT: integer(100, 20_000, unit="milliseconds"),
-    "max.poll.interval.ms": integer(60_000, names.LONGEST_MS["max.poll.interval.ms"], unit="milliseconds"),
-    "max.in.flight.requests.per.connection": integer(1, 5),
-    "max.in.flight": integer(1, 5),
-    "retries": integer(1),
-    "message.send.max.retries": integer(1),
-    **dict.fromkeys(_DELIVERY, integer(0)),
-    "message.max.bytes": integer(1_000, 1_000_000_000, unit="bytes"),
-    "max.request.size": integer(1_000, 1_000_000_000, unit="bytes"),
-}
-
-
 def _without_ends(name: str, text: str) -> str:
     """A value as Kafka's classes take it; librdkafka's password keeps blanks, but no line end."""
     if name in PEM:
@@ -120,13 +89,12 @@ def _without_ends(name: str, text: str) -> str:
 
 
 def translated(
-    role: Role, given: Mapping[str, Entry], *, read_bytes: ReadBytes, problems: Problems
+    role: Role, given: Mapping[str, Entry], *, read_bytes: ReadBytes, into: Translation
 ) -> dict[str, str]:
     """Return librdkafka's properties for one kind of client; what cannot be translated becomes a problem.
 
     Blocks for reading a PKCS12 trust store.
     """
-    into = Translation(problems)
     given = {name: replace(entry, text=_without_ends(name, entry.text)) for name, entry in given.items()}
     put_login(given, into)
     put_trust_store(given, read_bytes, into)
@@ -143,31 +111,14 @@ def _put(role: Role, name: str, entry: Entry, into: Translation) -> None:
             into.refuse(entry, "would weaken the guarantee; Headrace decides it itself: remove it")
     elif name in names.DECIDED_ELSEWHERE:
         into.refuse(entry, f"cannot differ by client; {names.DECIDED_ELSEWHERE[name]} instead")
-    elif not _has_form(name, entry, into):
-        return
-    elif name in _SPECIAL:
-        _SPECIAL[name](entry, into)
-    elif (renamed := names.RENAMED[role].get(name) or names.RENAMED_FOR_ALL.get(name)) is not None:
-        into.put(renamed, entry.text, entry)
-    elif name in names.KNOWN[role]:
-        into.put(name, entry.text, entry)
-    else:
+    elif name not in _SPECIAL and names.own_name(role, name) not in names.KNOWN[role]:
         _refuse_unknown(role, name, entry, into)
-
-
-def _has_form(name: str, entry: Entry, into: Translation) -> bool:
-    """Hold a value against what is known of it here; librdkafka checks the rest when a client is made."""
-    form: Form[object] | None = BOUNDED.get(name)
-    if form is None and name in _COMPRESSION:
-        form = choice(Compressed)
-    if form is None and _NUMBER.fullmatch(name):
-        form = integer(-1)
-    if form is None:
-        return True
-    if not form.takes(entry.text):
-        into.refuse(entry, f"expected {form.expected}")
-        return False
-    return True
+    elif (text := counted(role, name, entry, into)) is not None:
+        put = _SPECIAL.get(name)
+        if put is None:
+            into.put(names.own_name(role, name), text, entry)
+        else:
+            put(replace(entry, text=text), into)
 
 
 def _refuse_unknown(role: Role, name: str, entry: Entry, into: Translation) -> None:
@@ -199,26 +150,15 @@ def _put_endpoint_check(entry: Entry, into: Translation) -> None:
 
 
 def _put_buffer_memory(entry: Entry, into: Translation) -> None:
-    form = integer(1_024, 2**31 - 1, unit="bytes")
-    try:
-        into.put(_QUEUE, str(form.parse(entry.text) // 1_024), entry)
-    except FormError:
-        into.refuse(entry, f"expected {form.expected}")
+    into.put("queue.buffering.max.kbytes", str(int(entry.text) // 1_024), entry)
 
 
-def _put_ciphers(entry: Entry, into: Translation) -> None:
-    if "_WITH_" in entry.text:
-        into.refuse(entry, "expected OpenSSL's names of cipher suites, such as ECDHE-RSA-AES256-GCM-SHA384")
-    else:
-        into.put("ssl.cipher.suites", entry.text, entry)
-
-
-def _put_buffer_size(name: str) -> Callable[[Entry, Translation], None]:
-    def put(entry: Entry, into: Translation) -> None:
-        # Java's -1 is the system's size, which librdkafka writes as 0.
-        into.put(name, "0" if entry.text.strip() == "-1" else entry.text, entry)
-
-    return put
+def _put_kinit(entry: Entry, into: Translation) -> None:
+    # Java's is the program alone, librdkafka's a whole command.
+    path = entry.text.strip()
+    keytab = '-t "%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal}'
+    command = path if re.search(r"[\s%]", path) else f"{path} -R {keytab} || {path} {keytab}"
+    into.put("sasl.kerberos.kinit.cmd", command, entry)
 
 
 def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
@@ -227,10 +167,10 @@ def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
 
 _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
     "ssl.endpoint.identification.algorithm": _put_endpoint_check,
-    "ssl.cipher.suites": _put_ciphers,
+    "sasl.kerberos.kinit.cmd": _put_kinit,
+    "ssl.cipher.suites": put_ciphers,
     "buffer.memory": _put_buffer_memory,
     **{name: _put_pem(name) for name in INLINE},
-    **{java: _put_buffer_size(own) for java, own in names.BUFFER_SIZES.items()},
 }
 
 
@@ -238,10 +178,6 @@ _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
 
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 _SHARED: Final = ("security.protocol", "sasl.", "ssl.")
-# What goes around a record in a request.
-_AROUND_A_RECORD: Final = 65_536
-# From the end of a transaction's interval to its commit, retries of the broker included.
-_COMMIT_TIME_MS: Final = 5_000
 
 
 def layered(role: Role, gathered: Gathered) -> dict[str, Entry]:
@@ -264,6 +200,29 @@ def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.startswith(_SHARED)}
 
 
+# What these have no use for: PLAINTEXT, the default, for neither.
+_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
+
+
+def unused_entries(given: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return the entries of log-ins and of TLS that a client has no use for, by its protocol."""
+    protocol = given.get("security.protocol")
+    named = "" if protocol is None else protocol.text.strip().upper()
+    prefixes = _UNUSED.get(named, ("sasl.", "ssl."))
+    return {name: entry for name, entry in given.items() if name.startswith(prefixes)}
+
+
+def _without_unused(given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+    """What is left without Java's words of a worker's file that a client does not use: Connect reads none.
+
+    They may be there for another kind of client, or for the worker's own listeners.
+    """
+    of_worker = gathered.worker.values()
+    kept = names.KNOWN["admin"] - names.STORES
+    left_out = {name for name, one in unused_entries(given).items() if one in of_worker and name not in kept}
+    return {name: entry for name, entry in given.items() if name not in left_out}
+
+
 def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
     """Return what clients have of a worker's file, by the names that a configuration of its own has for it.
 
@@ -280,6 +239,13 @@ def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
     return found
 
 
+class Clients(NamedTuple):
+    """librdkafka's properties of each kind of client, and what of them is taken otherwise than given."""
+
+    properties: dict[Role, dict[str, str]]
+    warnings: dict[str, None]
+
+
 def client_properties(
     gathered: Gathered,
     values: Values,
@@ -288,27 +254,26 @@ def client_properties(
     read_bytes: ReadBytes,
     problems: Problems,
     takes_over: bool = False,
-) -> dict[Role, dict[str, str]]:
+) -> Clients:
     """Return librdkafka's properties of each kind of client, with what other options say of them.
 
     `takes_over`: it is another vendor's sink, of which `group_read` reads the group.
     """
-    found = {}
+    found = Clients(properties={}, warnings={})
     for role in ROLES:
-        given = layered(role, gathered)
+        given = _without_unused(layered(role, gathered), gathered)
         if role == "consumer":
             given = _without_reading(given, gathered, is_sink=is_sink)
             if takes_over or given.get(GROUP) in gathered.worker.values():
                 given.pop(GROUP, None)
-        found[role] = translated(role, given, read_bytes=read_bytes, problems=problems)
-        if role == "producer":
-            _add_for_producer(found[role], given, values)
-        elif role == "consumer":
-            _add_for_consumer(found[role], given, values)
-        if IAM in found[role]:
+        into = Translation(problems, found.warnings)
+        of_role = translated(role, given, read_bytes=read_bytes, into=into)
+        fit(role, of_role, given, values, into)
+        if IAM in of_role:
             _refuse_anonymous(values)
         if values.are_good(connection_options.BOOTSTRAP_SERVERS):
-            found[role]["bootstrap.servers"] = values[connection_options.BOOTSTRAP_SERVERS]
+            of_role["bootstrap.servers"] = values[connection_options.BOOTSTRAP_SERVERS]
+        found.properties[role] = of_role
     return found
 
 
@@ -330,112 +295,3 @@ def _without_reading(given: dict[str, Entry], gathered: Gathered, *, is_sink: bo
         for name, entry in given.items()
         if name not in NAMES or not (is_sink or entry in of_worker)
     }
-
-
-def _add_for_producer(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
-    _bound_transactions(found, given, values)
-    if values.are_good(connection_options.PARTITIONER):
-        found["partitioner"] = values[connection_options.PARTITIONER].value
-    if values.are_good(record_options.RECORD_MAX_BYTES):
-        _hold_a_record(values[record_options.RECORD_MAX_BYTES], found, given, values.problems)
-
-
-def _bound_transactions(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
-    """Set the timeout that brokers have for a transaction; what would outlast it is a problem."""
-    asked = int(found.get(_TIMEOUT, names.TRANSACTION_TIMEOUT_MS))
-    timeout = min(asked, names.TRANSACTION_TIMEOUT_MS)
-    found[_TIMEOUT] = str(timeout)
-    _hold_lingering(found, given, values.problems)
-    if not _has_transactions(values):
-        # Records have none; those of the ledger are bounded where their producers are made.
-        return
-    limit = f"producer.override.{_TIMEOUT} ({timeout}{' at most' if timeout < asked else ''})"
-    if values.are_good(record_options.BOUNDARY_INTERVAL):
-        interval = values[record_options.BOUNDARY_INTERVAL]
-        if interval + _COMMIT_TIME_MS > timeout:
-            values.refuse(
-                record_options.BOUNDARY_INTERVAL,
-                f"must be {_COMMIT_TIME_MS:,} ms at least below {limit}, or the broker aborts transactions "
-                "that are about to commit",
-            )
-    for name in filter(found.__contains__, _DELIVERY):
-        # librdkafka's 0 is no limit.
-        is_endless = int(found[name]) <= 0
-        if is_endless or int(found[name]) > timeout:
-            tail = ", and is no limit at all" if is_endless else ""
-            values.problems.add(given[name].spelled, f"must not exceed {limit}{tail}", given[name].shown)
-
-
-def _hold_lingering(found: dict[str, str], given: Mapping[str, Entry], problems: Problems) -> None:
-    """Note a delivery that would time out before records are sent, with which no producer is made."""
-    for name, linger in product(_DELIVERY, _LINGER):
-        if {name, linger} <= found.keys() and 0 < int(found[name]) <= int(found[linger]):
-            message = f"must be above {given[linger].spelled} ({given[linger].shown})"
-            problems.add(given[name].spelled, message, given[name].shown)
-
-
-def _has_transactions(values: Values) -> bool:
-    option = connection_options.EXACTLY_ONCE
-    return not values.are_good(option) or values[option] is ExactlyOnce.REQUIRED
-
-
-def timeout_warnings(gathered: Gathered, values: Values) -> tuple[str, ...]:
-    """Return which timeouts are cut to the most that the protocol has. Of good options."""
-    found = []
-    bounds: list[tuple[Role, str, int, str]] = [
-        ("consumer", _HEARTBEAT, names.HEARTBEAT_MS, "a standby would notice later that the leader has left")
-    ]
-    if _has_transactions(values):
-        costs = "an abandoned transaction would hold read-committed consumers back for longer"
-        bounds.append(("producer", _TIMEOUT, names.TRANSACTION_TIMEOUT_MS, costs))
-    for role, name, most, costs in bounds:
-        given = layered(role, gathered).get(name)
-        if given is not None and int(given.text) > most:
-            found.append(f"{given.spelled} = {given.shown}: counts as {most}; with more, {costs}")
-    return tuple(found)
-
-
-def _hold_a_record(
-    record_bytes: int, found: dict[str, str], given: Mapping[str, Entry], problems: Problems
-) -> None:
-    """Let a request, and the queue of a slot, hold the largest record; a smaller one given is a problem.
-
-    For a record larger than the queue librdkafka has no room even when it is empty, and the slot would wait
-    for it without end.
-    """
-    request = record_bytes + _AROUND_A_RECORD
-    queue_kbytes = -(-request // 1_024)
-    if queue_kbytes > names.SLOT_QUEUE_KBYTES:
-        found.setdefault(_QUEUE, str(queue_kbytes))
-    found.setdefault("message.max.bytes", str(request))
-    for name, own, least in (
-        ("max.request.size", "message.max.bytes", request),
-        ("message.max.bytes", "message.max.bytes", request),
-        ("buffer.memory", _QUEUE, queue_kbytes),
-        (_QUEUE, _QUEUE, queue_kbytes),
-    ):
-        if name in given and own in found and int(found[own]) < least:
-            problems.add(
-                given[name].spelled,
-                f"must be {least * 1_024 if name == 'buffer.memory' else least:,} at least: record.max.bytes "
-                f"and {_AROUND_A_RECORD:,} around a record",
-                given[name].shown,
-            )
-
-
-def _add_for_consumer(found: dict[str, str], given: Mapping[str, Entry], values: Values) -> None:
-    if not values.are_good(connection_options.LEAD_SESSION_TIMEOUT):
-        return
-    lead = values[connection_options.LEAD_SESSION_TIMEOUT]
-    session = int(found.setdefault("session.timeout.ms", str(lead)))
-    if values.is_given(connection_options.LEAD_SESSION_TIMEOUT) and session != lead:
-        values.problems.add(
-            given["session.timeout.ms"].spelled,
-            "says otherwise than lead.session.timeout.ms; keep one of them",
-            given["session.timeout.ms"].shown,
-        )
-    heartbeat = given.get(_HEARTBEAT)
-    if heartbeat is not None and int(found.get(_HEARTBEAT, "0")) * 3 > session:
-        values.problems.add(
-            heartbeat.spelled, f"must be a third of the session timeout ({session}) at most", heartbeat.shown
-        )

@@ -16,6 +16,8 @@ from typing import Final, Literal, NoReturn
 
 from headrace.options.given import Problem, Problems, SettingsError
 from headrace.options.other_tools import other_tool, other_tool_of_text
+from headrace.options.record_forms import KINDS
+from headrace.options.vendor import CLASSES, OTHER_SINKS, OTHER_SOURCES
 from headrace.options.worker_limits import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 
 _BLANK: Final = " \t\f"
@@ -112,6 +114,7 @@ def _is_of_its_form(found: re.Match[str]) -> bool:
     return form is not None and bool(found[3]) and bool(found[2]) == ("PATH" in form)
 
 
+_CLASSES: Final = frozenset({*CLASSES, *OTHER_SOURCES, *OTHER_SINKS, *KINDS})
 # Shorter ones are numbers and words, in which a sentence would lose its sense.
 _TELLING: Final = 6
 _BETWEEN_WORDS: Final = (re.compile(r"[\s,]+"), re.compile(r"\W+"))
@@ -132,13 +135,20 @@ def with_references(sentence: str, led: Iterable[tuple[str, str]]) -> str:
     """Return a sentence with what references `led` to replaced by them, whole words and from 6 signs on.
 
     Who may see the sentence may not see what a machine's variables and files hold. An item of a list, and a
-    word with other signs than letters, counts by itself: sentences name those.
+    word with other signs than letters, counts by itself: sentences name those. The whole name of a class
+    that is known here is no secret, and is advice.
     """
-    replaced = {one: reference for reference, text in led for one in _texts_of(text) if len(one) >= _TELLING}
+    replaced = {
+        one: reference
+        for reference, text in led
+        for one in _texts_of(text)
+        if len(one) >= _TELLING and one not in _CLASSES
+    }
     if not replaced:
         return sentence
     # What is a reference in it already stays one.
-    words = "|".join((_REFERENCE.pattern, *map(_word, sorted(replaced, key=len, reverse=True))))
+    longest_first = sorted({*replaced, *_CLASSES}, key=len, reverse=True)
+    words = "|".join((_REFERENCE.pattern, *map(_word, longest_first)))
     return re.sub(words, lambda found: replaced.get(found[0], found[0]), sentence)
 
 
@@ -159,7 +169,7 @@ def _texts_of(text: str) -> Iterator[str]:
 class References:
     """Replaces references in values, within limits; files are read once."""
 
-    __slots__ = ("_environment", "_files", "_led", "_limits", "_read_file", "options")
+    __slots__ = ("_environment", "_files", "_led", "_limits", "_meant", "_read_file", "options")
 
     def __init__(
         self,
@@ -167,7 +177,10 @@ class References:
         environment: Mapping[str, str],
         read_file: Callable[[str], str],
         limits: ReferenceLimits = NO_REFERENCE_LIMITS,
+        meant: Callable[[str, str], str] = lambda _option, text: text,
     ) -> None:
+        """`meant` is asked with an option and what its references gave for the value that this is."""
+        self._meant = meant
         self._environment = environment
         self._read_file = read_file
         self._limits = limits
@@ -197,7 +210,8 @@ class References:
             self._led[found[0], text] = None
             return text
 
-        return _REFERENCE.sub(one, raw)
+        text = _REFERENCE.sub(one, raw)
+        return text if text == raw else self._meant(option, text)
 
     def _one(self, option: str, found: re.Match[str]) -> str:
         provider, key = found[1], found[3]

@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from headrace.options.choices import IsolationLevel, OffsetReset
+from headrace.options.client_bounds import BOUNDED
 from headrace.options.client_names import DECIDED_HERE, HEARTBEAT_MS, TRANSACTION_TIMEOUT_MS
-from headrace.options.client_translation import BOUNDED
 from headrace.options.declarations import CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.option import WITHOUT_MEANING, Group, Option
 
@@ -108,7 +108,11 @@ def _client_rules() -> Iterator[str]:
         most = _MOST.get(name)
         default = "" if most is None else f" (default {most:,}; more counts as {most:,})"
         yield f"- `{name}`: {form.expected}{default}"
-    yield ""
+    yield (
+        "\nOf all others librdkafka's ranges hold: a number that Java's clients take and librdkafka does not "
+        "counts as the nearest that it does, with a warning (`linger.ms` of 20 minutes as 15); any other is "
+        "an error that names the range.\n"
+    )
 
 
 def _elsewhere() -> Iterator[str]:

@@ -5,14 +5,52 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Final
 
-from headrace.options.client_translation import ROLES, layered
+from headrace.options.choices import ValueFormat
+from headrace.options.client_translation import ROLES, layered, unused_entries
+from headrace.options.declarations import record_options, schema_options, sink_options
 from headrace.options.given import Entry, Problems, as_written, canonical
 from headrace.options.merge import Gathered
+from headrace.options.record_forms import KINDS, is_of_glue
 from headrace.options.secret import HIDDEN, NO_VALUE, NOT_FOR_CLIENTS, Secret
+from headrace.options.sink_settings import OF_REGISTRIES
 
 _LOGIN: Final = re.compile(r"((producer|consumer|admin)\.(override\.)?)?(sasl|ssl)\.")
-# What these have no use for: PLAINTEXT, the default, for neither.
-_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
+_CONVERTERS: Final = (
+    record_options.KEY_CONVERTER_CLASS.name,
+    record_options.VALUE_CONVERTER_CLASS.name,
+    sink_options.HEADER_CONVERTER_CLASS.name,
+)
+_FORMATS: Final = frozenset(ValueFormat) - {
+    ValueFormat.AVRO,
+    ValueFormat.JSON_SCHEMA,
+    ValueFormat.PROTOBUF,
+}
+_OF_REGISTRY: Final = ("schema.registry.basic.auth.", "schema.registry.bearer.auth.")
+
+
+def leave_out_registry(gathered: Gathered) -> None:
+    """Leave out a log-in to a schema registry that holds a mask, where no converter asks a registry.
+
+    Files have its lines for all connectors alike; they are among what has no meaning then.
+    """
+    login = {name for name in gathered.entries if name.startswith(_OF_REGISTRY)}
+    where = schema_options.REGISTRY_URL.name
+    if where in gathered.entries and gathered.entries[where].is_mask:
+        login.add(where)
+    if _asks_registry(gathered) or not any(gathered.entries[name].is_mask for name in login):
+        return
+    gathered.without_meaning += [gathered.entries.pop(name).spelled for name in sorted(login)]
+
+
+def _asks_registry(gathered: Gathered) -> bool:
+    """Whether a converter or a format needs a registry; one that is not known, or has no value, may."""
+    chosen = gathered.entries.get(record_options.VALUE_FORMAT.name)
+    if chosen is not None and chosen.text.strip().lower() not in _FORMATS:
+        return True
+    if gathered.broken & {*_CONVERTERS, record_options.VALUE_FORMAT.name}:
+        return True
+    given = [gathered.entries[name].text.strip() for name in _CONVERTERS if name in gathered.entries]
+    return any(KINDS.get(each) in {None, *OF_REGISTRIES} and not is_of_glue(each) for each in given)
 
 
 def masks(
@@ -73,8 +111,5 @@ def _unused_logins(gathered: Gathered) -> frozenset[Entry]:
     used: set[Entry] = set()
     for role in ROLES:
         of_client = layered(role, gathered)
-        protocol = of_client.get("security.protocol")
-        named = "" if protocol is None else protocol.text.strip().upper()
-        unused = _UNUSED.get(named, ("sasl.", "ssl."))
-        used.update(entry for name, entry in of_client.items() if not name.startswith(unused))
+        used.update(of_client[name] for name in of_client.keys() - unused_entries(of_client).keys())
     return frozenset(given - used)

@@ -121,7 +121,13 @@ def is_of_worker(option: str) -> bool:
     """Whether connectors take this option of Kafka's clients from a Connect worker's file."""
     found = _WORKER.fullmatch(option)
     # A worker's file has more of `ssl.` and `sasl.`: what its own REST interface asks of who connects.
-    return found is not None and found[1] not in client_names.OF_SERVERS
+    return found is not None and (found[1] or "") not in client_names.OF_SERVERS | client_names.TUNING
+
+
+def decides_nothing(option: str, text: str) -> bool:
+    """Whether an option of Kafka's clients in a Connect worker's file has no effect here, by its value."""
+    found = _WORKER.fullmatch(option)
+    return found is not None and client_names.is_without_effect(found[1] or "", text)
 
 
 def is_known(option: str) -> bool:
@@ -203,7 +209,7 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
         if not is_of_worker(name):
             continue
         entry = _entry(name, raw, references, gathered, problems)
-        if entry is None:
+        if entry is None or decides_nothing(name, entry.text):
             continue
         if name == "bootstrap.servers":
             gathered.entries.setdefault(name, entry)

@@ -60,9 +60,7 @@ def put_trust_store(given: Mapping[str, Entry], read_bytes: ReadBytes, into: Tra
         into.put("ssl.ca.pem", with_line_breaks(inline.text), inline)
     if location is None:
         if inline is None:
-            _refuse_lonely(
-                given, ("ssl.truststore.type", "ssl.truststore.password"), "ssl.truststore.location", into
-            )
+            _note_lonely(given, "ssl.truststore", into)
         return
     kind = _store_type(given.get("ssl.truststore.type"), location, into)
     if kind == "PEM":
@@ -86,9 +84,7 @@ def put_key_store(given: Mapping[str, Entry], into: Translation) -> None:
             into.put(name, with_line_breaks(entry.text), entry)
     if location is None:
         if key is None and chain is None:
-            _refuse_lonely(
-                given, ("ssl.keystore.type", "ssl.keystore.password"), "ssl.keystore.location", into
-            )
+            _note_lonely(given, "ssl.keystore", into)
         return
     kind = _store_type(given.get("ssl.keystore.type"), location, into)
     if kind == "PEM":
@@ -124,12 +120,13 @@ def _store_type(kind: Entry | None, location: Entry, into: Translation) -> Store
     return None
 
 
-def _refuse_lonely(
-    given: Mapping[str, Entry], names: tuple[str, ...], location: str, into: Translation
-) -> None:
-    for name in names:
-        if name in given:
-            into.refuse(given[name], f"means nothing without {location}")
+def _note_lonely(given: Mapping[str, Entry], store: str, into: Translation) -> None:
+    """As in Java a type alone, which many files have, changes nothing, and a password alone is a problem."""
+    message = f"means nothing without {store}.location"
+    if (kind := given.get(f"{store}.type")) is not None:
+        into.note(kind, message)
+    if (password := given.get(f"{store}.password")) is not None:
+        into.refuse(password, message)
 
 
 def _certificates(
@@ -154,3 +151,45 @@ def _certificates(
         into.refuse(location, "holds no certificate")
         return None
     return "".join(pem)
+
+
+_SUITE: Final = re.compile(
+    r"TLS_(RSA|(?:EC)?DHE_(?:RSA|ECDSA))_WITH_(AES_(?:128|256)_(?:CBC|GCM|CCM(?:_8)?)|CHACHA20_POLY1305)(_SHA\d*)?"
+)
+_OF_TLS_1_3: Final = re.compile(r"TLS_(?:AES|CHACHA20)_\w+")
+
+
+def put_ciphers(entry: Entry, into: Translation) -> None:
+    """Translate Java's names of cipher suites to OpenSSL's, which are taken as they are.
+
+    Of TLS 1.3 librdkafka always takes all.
+    """
+    given = [one.strip() for one in re.split("[,:]", entry.text) if one.strip()]
+    suites = [one for one in given if _OF_TLS_1_3.fullmatch(one) is None]
+    found = [_suite(one) if "_WITH_" in one else one for one in suites]
+    if given and not suites:
+        into.refuse(
+            entry,
+            "names suites of TLS 1.3 alone, which are taken in any case, and TLS 1.2 is as well; remove it",
+        )
+    elif None in found:
+        into.refuse(entry, "expected OpenSSL's names of cipher suites, such as ECDHE-RSA-AES256-GCM-SHA384")
+    elif found == given:
+        into.put("ssl.cipher.suites", entry.text, entry)
+    else:
+        if len(suites) < len(given):
+            into.note(entry, "of TLS 1.3 all suites are taken, whichever are named")
+        into.put("ssl.cipher.suites", ":".join(filter(None, found)), entry)
+
+
+def _suite(name: str) -> str | None:
+    """OpenSSL's name of one of Java's before TLS 1.3: `TLS_RSA_WITH_AES_128_CBC_SHA` is `AES128-SHA`."""
+    found = _SUITE.fullmatch(name)
+    if found is None:
+        return None
+    exchange, cipher, digest = found[1], found[2], found[3] or ""
+    first = "" if exchange == "RSA" else f"{exchange.replace('_', '-')}-"
+    bulk = re.sub(r"^AES_(\d+)", r"AES\1", cipher).removesuffix("_CBC").replace("_", "-")
+    # OpenSSL leaves out what the cipher comes with.
+    is_said = not cipher.startswith("CHACHA20") and "CCM" not in cipher
+    return f"{first}{bulk.replace('CCM-8', 'CCM8')}{digest.replace('_', '-') if is_said else ''}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from headrace.options.configuration_text import ReferenceMissing, References
+from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems
 from headrace.options.record_forms import KINDS
 from headrace.options.suggestions import unknown_class
@@ -78,10 +78,37 @@ def with_class(configuration: Mapping[str, str], references: References) -> Mapp
     return configuration
 
 
-def check_class(configuration: Mapping[str, str], problems: Problems) -> None:
-    """Raise SettingsError for a class that is not known: which options there are is decided by it."""
-    named = configuration.get(_CLASS, "").strip()
-    message = None if "${" in named else unclear_class(named) or unknown_class(named)
-    if message is not None:
+def whole_name(option: str, text: str) -> str:
+    """The whole name of the class that an option has by a reference; what is no converter's stays."""
+    return _KNOWN_CONVERTERS.get(text.strip(), text) if option.strip() in _CONVERTERS else text
+
+
+def with_converters(worker: Mapping[str, str], references: References) -> dict[str, str]:
+    """What a worker's file gives connectors, the converters of known classes by their whole names.
+
+    By the class it is decided which of its options mean something.
+    """
+    found = dict(worker)
+    for name in found.keys() & {*_CONVERTERS}:
+        with suppress(ReferenceMissing):
+            text = references.replaced(name, found[name]).strip()
+            found[name] = text if text in KINDS else found[name]
+    return found
+
+
+def check_class(configuration: Mapping[str, str], references: References, problems: Problems) -> None:
+    """Raise SettingsError for a class that is not known: which options there are is decided by it.
+
+    Of a reference that leads nowhere the class is not known either.
+    """
+    raw = configuration.get(_CLASS, "")
+    try:
+        named = references.replaced(_CLASS, raw).strip()
+    except ReferenceMissing as error:
+        note_missing(problems, _CLASS, error)
+    else:
+        message = unclear_class(named) or unknown_class(named)
+        if message is None:
+            return
         problems.add(_CLASS, message, named)
-        problems.raise_if_any()
+    problems.raise_if_any()

@@ -55,7 +55,7 @@ CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 def is_leftover(option: str, own: Vendor | None, vendors: tuple[Vendor, ...]) -> bool:
     """Whether a line decides nothing in a connector whose options are `own`'s, and ours."""
     if option.startswith(_OVERRIDES):
-        return option.split(".", 2)[2] in client_names.NEEDLESS
+        return option.split(".", 2)[2] in client_names.NEEDLESS | client_names.TUNING
     if is_known(option):
         return False
     if option in _NAMES or option in _OF_CLIENTS or option.startswith(_PREFIXES):

@@ -27,7 +27,6 @@ from headrace.options.client_translation import (
     of_worker,
     read_settings,
     read_warnings,
-    timeout_warnings,
 )
 from headrace.options.configuration_text import (
     FileKind,
@@ -44,7 +43,7 @@ from headrace.options.declarations.named_options import ROUTE
 from headrace.options.declarations.option import IN_A_SINK
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
-from headrace.options.masks import mask_warnings, masks, refuse_masks
+from headrace.options.masks import leave_out_registry, mask_warnings, masks, refuse_masks
 from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
 from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
 from headrace.options.secret import Secret
@@ -64,7 +63,14 @@ from headrace.options.worker_limits import (
     worker_limits,
 )
 from headrace.vendors.aiven.translation import AIVEN
-from headrace.vendors.class_names import check_class, sink_class, with_class, with_whole_names
+from headrace.vendors.class_names import (
+    check_class,
+    sink_class,
+    whole_name,
+    with_class,
+    with_converters,
+    with_whole_names,
+)
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
 from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
@@ -143,7 +149,9 @@ def load(
     with all problems, and nothing else.
     """
     limits = _limits(worker_config)
-    references = References(environment=environment, read_file=read_file, limits=limits.references)
+    references = References(
+        environment=environment, read_file=read_file, limits=limits.references, meant=whole_name
+    )
     try:
         found = _load(
             text,
@@ -210,7 +218,7 @@ def _load(
     of_class = with_class({**file, **overrides}, references)
     vendor = vendor_of(of_class, vendors)
     if vendor is None:
-        check_class(of_class, problems)
+        check_class({**file, **overrides}, references, problems)
     written = _written(file, overrides, references, canonical if vendor is None else str.strip)
     file, without_topics = limits.without_topics(file)
     translated = None
@@ -218,7 +226,7 @@ def _load(
         translated = translate(
             vendor,
             {**file, **overrides},
-            worker=worker or {},
+            worker=with_converters(worker or {}, references),
             references=references,
             problems=problems,
             is_leftover=_leftovers(vendor, {**file, **overrides}, vendors),
@@ -235,6 +243,7 @@ def _load(
     if translated is not None:
         _spell(gathered, translated)
         gathered.broken |= translated.lost
+    leave_out_registry(gathered)
     masked = masks(gathered, written, needless=_needless(gathered, translated))
     refuse_masks(gathered, masked if is_for_clients else (), problems)
     values, found = _checked(gathered, problems, _machines(gathered, environment, read_file))
@@ -261,7 +270,7 @@ def _load(
     problems.raise_if_any()
     return build(
         values,
-        clients=clients,
+        clients=clients.properties,
         entries=gathered.entries,
         routes=routes,
         transforms=transforms,
@@ -275,7 +284,7 @@ def _load(
             *unlikely(gathered),
             *mask_warnings(masked),
             *read_warnings(given, reading),
-            *timeout_warnings(gathered, values),
+            *clients.warnings,
             *transform_warnings(values, transforms),
         ),
         shown=shown_values(gathered.entries, values, environment),

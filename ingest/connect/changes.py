@@ -400,7 +400,9 @@ def _of_the_worker(config: Mapping[str, str]) -> Iterator[Problem]:
 
 def invalid_text(record: ConnectorRecord, problems: list[str]) -> str:
     """Connect's words for a configuration with problems."""
-    plugin = record.config.get("connector.class") or "{connectorType}"
+    plugin = record.config.get("connector.class")
+    # A path has the class itself.
+    plugin = plugin if plugin and "${" not in plugin else "{connectorType}"
     lines = "\n".join(problems)
     return (
         f"Connector configuration is invalid and contains the following {len(problems)} error(s):\n{lines}\n"

@@ -25,7 +25,7 @@ from headrace.options.configuration_text import (
     read_text,
 )
 from headrace.options.given import Problems, SettingsError, as_written
-from headrace.options.merge import is_of_worker
+from headrace.options.merge import decides_nothing, is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
 from headrace.options.worker_text import properties_text, worker_pairs
@@ -131,7 +131,11 @@ def read_worker(
         raise InvalidConfiguration(
             f"group.id = {group!r}: expected a text that is not empty; leave it out for {DEFAULT_GROUP}."
         )
-    unknown = sorted(name for name in given if not _is_known(name) or (name == _LARGEST and not is_larger))
+    unknown = sorted(
+        name
+        for name, value in given.items()
+        if not _is_known(name) or decides_nothing(name, value) or (name == _LARGEST and not is_larger)
+    )
     warnings = (f"accepted without a meaning here: {', '.join(unknown)}",) if unknown else ()
     if again := _given_twice(pairs):
         warnings = (*warnings, f"given twice, and the last counts: {', '.join(again)}")
@@ -153,7 +157,7 @@ def read_worker(
         ),
         resolved=lambda option, text: references().replaced(option, text),
         origins=origins,
-        warnings=(*warnings, *of_origins),
+        warnings=(*warnings, *of_origins, *frame.warnings),
     )
 
 

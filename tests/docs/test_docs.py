@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.main import get_command
 
+from headrace.options.client_bounds import BOUNDED
 from headrace.options.client_names import DECIDED_HERE
-from headrace.options.client_translation import BOUNDED
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import WITHOUT_MEANING
 from headrace.vendors.lenses.options import PROPERTIES, SOURCE_PROPERTIES

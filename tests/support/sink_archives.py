@@ -96,7 +96,9 @@ def written(
             sink.close()
 
 
-def sink_settings(config: Mapping[str, Any], *, worker: str | None = None) -> Settings:
+def sink_settings(
+    config: Mapping[str, Any], *, worker: str | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
     """The settings of a sink's configuration: as its file has it, with what only its surroundings say."""
     given = {
         "name": "archive",
@@ -106,7 +108,7 @@ def sink_settings(config: Mapping[str, Any], *, worker: str | None = None) -> Se
     return load(
         json.dumps(given),
         kind="json",
-        environment={"HOME": "/home/me"},
+        environment={"HOME": "/home/me", **(environment or {})},
         read_file=lambda path: Path(path).read_text(),
         worker_config=worker,
     )

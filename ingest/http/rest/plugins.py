@@ -30,6 +30,7 @@ _CLASSES: Final[Mapping[str, Direction]] = {
     **dict.fromkeys((*SOURCE_CLASSES, *OTHER_SOURCES), Direction.SOURCE),
     **dict.fromkeys(SINK_CLASSES, Direction.SINK),
 }
+_CLASS: Final = "connector.class"
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 _MAX_STORE: Final = 1024 * 1024
 # Place, type and password of a store are held against each other.
@@ -88,9 +89,13 @@ def validated(
     the configuration leaves it out. References, the worker's own included, are not followed: their values are
     not checked. `problems` are those that are found already.
     """
-    texts = {"connector.class": plugin, **config}
+    texts = {_CLASS: plugin, **config}
     errors: dict[str, list[str]] = defaultdict(list)
-    for problem in (*problems, *_problems(texts, worker_config)):
+    found = _problems(texts, worker_config)
+    if has_reference(texts[_CLASS]) and not found:
+        # It leads to the class that was asked about, if to one: that has the options.
+        found = _problems({**texts, _CLASS: plugin}, worker_config)
+    for problem in (*problems, *found):
         errors[_option_of(problem)].append(problem.message)
     shown = {canonical(name): as_written(name, text).shown_whole for name, text in texts.items()}
     known = [

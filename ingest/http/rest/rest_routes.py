@@ -324,7 +324,8 @@ class RestRoutes:
             # Two makers call their sinks S3SinkConnector: the options decide.
             plugin = sink_class(call.names[0], body) or plugin
         included = body.get("connector.class") if isinstance(body, dict) else None
-        if isinstance(included, str) and included.strip() not in {"", plugin}:
+        # What a reference leads to is not looked at: the path has said which class is meant.
+        if isinstance(included, str) and "${" not in included and included.strip() not in {"", plugin}:
             # Short names are as good as whole ones, and some classes share one.
             asked = plugins.plugin_class(included.strip())
             if asked is None or asked.rpartition(".")[2] != plugin.rpartition(".")[2]:

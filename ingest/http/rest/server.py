@@ -126,7 +126,7 @@ class OnlyConnector:
         given = applied(self._running, config, is_whole=is_whole)
         given.pop(_CLASS, None)
         if (written := self._written_class) is not None:
-            given[_CLASS] = written
+            given[_CLASS] = written[1]
         try:
             # Nothing of this machine is read for a client: what is as before is in `given` already.
             other = load(
@@ -142,23 +142,26 @@ class OnlyConnector:
         return [] if is_same(self._running, other) else changed
 
     @property
-    def _written_class(self) -> str | None:
-        return written_options(self._running).get(_CLASS)
+    def _written_class(self) -> tuple[str, str] | None:
+        """The class as it was written, and with its references replaced."""
+        found = {name: (raw.reveal(), text.reveal()) for name, raw, text in self._running.written}
+        return found.get(_CLASS)
 
     def _has_class_of(self, config: Mapping[str, str | None], *, is_whole: bool) -> bool:
         """Whether the class stays, or is another name of the same: ours has some."""
         if _CLASS not in config and not is_whole:
             return True
         way = _direction(self._running)
-        running = (self._written_class or default_class(way)).strip()
+        written, running = self._written_class or (default_class(way), default_class(way))
         named = (config.get(_CLASS) or default_class(way)).strip()
-        if named == running:
+        if named == written.strip():
             return True
         options = {*written_options(self._running), *config}
         known = sink_class(named, options) or plugins.plugin_class(named)
         if known is None or plugins.direction_of(known) is not way:
             return False
-        return vendor_of({_CLASS: known}) is vendor_of({_CLASS: running})
+        whole = sink_class(running.strip(), options) or running
+        return vendor_of({_CLASS: known}) is vendor_of({_CLASS: whole})
 
 
 def _read_nothing(path: str) -> NoReturn:

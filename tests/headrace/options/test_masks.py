@@ -18,6 +18,8 @@ LOGIN: Mapping[str, str] = {
     "sasl.username": "me",
     "sasl.password": "s3cret",
 }
+_STRING = "org.apache.kafka.connect.storage.StringConverter"
+_AVRO = "io.confluent.connect.avro.AvroConverter"
 SINK: Mapping[str, str] = {
     "name": "archive",
     "bootstrap.servers": "127.0.0.1:9092",
@@ -94,7 +96,7 @@ def masked(problems: list[Problem] | tuple[Problem, ...]) -> dict[str, str | Non
 )
 def test_a_mask_is_no_value(option: str, text: str) -> None:
     """Each form is a problem of its option, and the only one of it."""
-    given = {**KEYS, "security.protocol": "SASL_SSL", **LOGIN, option: text}
+    given = {**KEYS, "security.protocol": "SASL_SSL", **LOGIN, "key.converter": _AVRO, option: text}
     found = [one for one in problems_with(given) if one.option == option]
     assert [one.message for one in found] == [NO_VALUE]
     assert found[0].value in {"[hidden]", as_written(option, text).shown_whole}
@@ -222,6 +224,72 @@ def test_a_vendors_line_that_decides_nothing_is_none() -> None:
     """A license of Confluent's is masked by whoever shows it, and read by nobody here."""
     own = {"aws.secret.access.key": "s3cret"}
     assert refused({**CONFLUENT, **own, "confluent.license": "****************"}) == []
+
+
+_GLUE = "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"
+_URL = "http://registry:8081"
+_REGISTRY: Mapping[str, str] = {
+    name: text for name, text in CONFLUENT.items() if name.startswith("value.converter.")
+}
+_OWN_SINK: Mapping[str, str] = {**SINK, "connector.class": "HeadraceSink", "aws.s3.bucket.name": "bucket"}
+_CONFLUENT: Mapping[str, str] = {
+    **{name: text for name, text in CONFLUENT.items() if name not in _REGISTRY},
+    "aws.secret.access.key": "s3cret",
+}
+_MASKED: tuple[Mapping[str, str], ...] = (
+    {**_REGISTRY, "value.converter.basic.auth.user.info": "[hidden]"},
+    {
+        "value.converter.bearer.auth.credentials.source": "STATIC_TOKEN",
+        "value.converter.bearer.auth.token": "***",
+    },
+    {"value.converter.schema.registry.url": "http://me:***@registry:8081"},
+)
+
+
+@pytest.mark.parametrize("masked_login", _MASKED)
+@pytest.mark.parametrize(
+    "config",
+    [
+        COMPLETE,
+        {**COMPLETE, "value.converter": _STRING},
+        {**COMPLETE, "input.format": "avro", "value.converter": _GLUE},
+        {**COMPLETE, "input.format": "jsonl", "value.format": "json"},
+        _OWN_SINK,
+        {**_OWN_SINK, "key.converter": _STRING, "value.converter": _GLUE},
+        {**_CONFLUENT, "value.converter": _STRING},
+        {**_CONFLUENT, "value.converter": "StringConverter"},
+    ],
+)
+def test_a_log_in_of_a_registry_that_nothing_asks_is_not_read(
+    config: Mapping[str, str], masked_login: Mapping[str, str]
+) -> None:
+    """Files have its lines for all their connectors alike."""
+    assert refused({**config, **masked_login}) == []
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        {"value.converter": _AVRO},
+        {"key.converter": _AVRO, "value.converter": _STRING},
+        # It may be one of a registry's.
+        {"value.converter": "org.example.AvroConverter"},
+    ],
+)
+@pytest.mark.parametrize("config", [_OWN_SINK, _CONFLUENT])
+def test_a_log_in_of_a_registry_that_may_be_asked_is_read(
+    config: Mapping[str, str], asks: Mapping[str, str]
+) -> None:
+    """By either converter."""
+    found = refused({**config, **_MASKED[0], **asks})
+    assert "value.converter.basic.auth.user.info" in {one.option for one in found if one.message == NO_VALUE}
+
+
+def test_a_log_in_that_is_not_read_is_named() -> None:
+    """As all that is taken without a meaning."""
+    found = load_with({"value.converter.basic.auth.user.info": "[hidden]", "schema.registry.url": _URL})
+    assert found.warnings == ("accepted without a meaning here: value.converter.basic.auth.user.info",)
+    assert "user.info" not in str(found.shown)
 
 
 def test_a_query_of_spark_is_refused_a_mask() -> None:

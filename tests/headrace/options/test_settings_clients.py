@@ -1,5 +1,6 @@
 """Java's client options reach librdkafka in its own words, and librdkafka takes them."""
 
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -161,6 +162,25 @@ def properties_of(role: Role, changes: dict[str, str | None]) -> dict[str, str]:
             {"ssl.endpoint.identification.algorithm": ""},
             {"ssl.endpoint.identification.algorithm": "none"},
             id="no check of the name",
+        ),
+        pytest.param(
+            "admin",
+            {
+                "ssl.cipher.suites": (
+                    "TLS_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, "
+                    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
+                ),
+                "ssl.truststore.type": "JKS",
+                "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
+            },
+            {
+                "ssl.cipher.suites": "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305",
+                "sasl.kerberos.kinit.cmd": (
+                    '/usr/bin/kinit -R -t "%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal} || '
+                    '/usr/bin/kinit -t "%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal}'
+                ),
+            },
+            id="suites and kinit",
         ),
         pytest.param(
             "producer",
@@ -368,14 +388,22 @@ def test_client_options_are_translated(
             id="iam with nobody's keys",
         ),
         pytest.param(
-            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"},
-            "ssl.cipher.suites = 'TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384': expected OpenSSL's names of cipher "
-            "suites, such as ECDHE-RSA-AES256-GCM-SHA384",
+            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_KRB5_WITH_DES_CBC_SHA"},
+            "ssl.cipher.suites = 'TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_KRB5_WITH_DES_CBC_SHA': expected "
+            "OpenSSL's names of cipher suites, such as ECDHE-RSA-AES256-GCM-SHA384",
             id="cipher suites",
         ),
         pytest.param(
+            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
+            "ssl.cipher.suites = 'TLS_AES_256_GCM_SHA384': names suites of TLS 1.3 alone, which are taken in "
+            "any case, and TLS 1.2 is as well; remove it",
+            id="cipher suites of TLS 1.3",
+        ),
+        pytest.param(
             {"ssl.enabled.protocols": "TLSv1.3"},
-            "ssl.enabled.protocols = 'TLSv1.3': librdkafka's TLS is OpenSSL, which decides it; remove it",
+            "ssl.enabled.protocols = 'TLSv1.3': TLS 1.2 and 1.3 are spoken here, the newer one that both "
+            "ends have, and neither can be left out; remove it, and to be sure of TLS 1.3 let the brokers "
+            "speak nothing else",
             id="no counterpart",
         ),
         pytest.param(
@@ -423,7 +451,7 @@ def test_client_options_are_translated(
         ),
         pytest.param(
             {"producer.override.linger.ms": "soon"},
-            "producer.override.linger.ms = 'soon': expected a whole number from -1",
+            "producer.override.linger.ms = 'soon': expected a whole number of milliseconds from 0 to 900,000",
             id="number",
         ),
         pytest.param(
@@ -529,6 +557,30 @@ def test_client_options_are_translated(
 def test_what_cannot_be_translated_is_told(changes: dict[str, str | None], problem: str) -> None:
     """What cannot be translated is told."""
     assert problem in map(str, problems_with(changes))
+
+
+@pytest.mark.parametrize(
+    ("java", "openssl"),
+    [
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        ("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384", "DHE-RSA-AES256-GCM-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA384", "ECDHE-RSA-AES256-SHA384"),
+        ("TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA", "ECDHE-RSA-AES128-SHA"),
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("TLS_RSA_WITH_AES_256_CBC_SHA", "AES256-SHA"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_CCM_8", "ECDHE-ECDSA-AES128-CCM8"),
+        ("TLS_DHE_RSA_WITH_AES_256_CCM", "DHE-RSA-AES256-CCM"),
+    ],
+)
+def test_java_s_cipher_suites_are_openssl_s(java: str, openssl: str) -> None:
+    """By OpenSSL's own list, as Python has it."""
+    found = properties_of("admin", {"security.protocol": "SSL", "ssl.cipher.suites": java})
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_ciphers(f"{openssl}:@SECLEVEL=0")
+
+    assert found["ssl.cipher.suites"] == openssl
+    assert openssl in {one["name"] for one in context.get_ciphers()}
 
 
 FORBIDDEN = (

@@ -6,9 +6,10 @@ from typing import Final
 import pytest
 
 from headrace.names.archive_names import LayoutName
-from headrace.options import SettingsError
+from headrace.options import SettingsError, written_options
 from headrace.options.sink_settings import ConverterKind
 from headrace.vendors.class_names import sink_class
+from tests.headrace.options.loading import own_options
 from tests.support.sink_archives import sink_settings
 
 _SHORT: Final = {
@@ -79,3 +80,29 @@ def test_a_workers_file_has_short_names_too() -> None:
 def test_other_names_stay(name: str) -> None:
     """They are whole, or no sink's."""
     assert sink_class(name, {"s3.bucket.name"}) is None
+
+
+def test_short_names_by_a_reference_are_the_same() -> None:
+    """Shown is the reference."""
+    config = {**_CONFLUENT, "connector.class": "${env:CLASS}", "value.converter": "${env:JSON}"}
+    environment = {"CLASS": "S3Sink", "JSON": " JsonConverter"}
+    found = sink_settings(config, environment=environment)
+
+    assert found.sink is not None
+    assert found.sink.output.layout is LayoutName.CONFLUENT
+    assert found.sink.converters.value.kind is ConverterKind.JSON
+    assert written_options(found)["value.converter"] == "${env:JSON}"
+
+
+def test_a_workers_short_names_by_a_reference_are_the_same() -> None:
+    """And decide which of its options mean something."""
+    without = {name: text for name, text in _CONFLUENT.items() if ".converter" not in name}
+    worker = "key.converter=${env:A}\nvalue.converter=${env:B}\nvalue.converter.schemas.enable=true\n"
+    found = sink_settings(without, worker=worker, environment={"A": "StringConverter", "B": "JsonConverter"})
+
+    assert found.sink is not None
+    assert (found.sink.converters.key.kind, found.sink.converters.value.kind) == (
+        ConverterKind.STRING,
+        ConverterKind.JSON,
+    )
+    assert own_options(found)["value.converter.schemas.enable"] == "true"

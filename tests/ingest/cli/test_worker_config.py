@@ -95,6 +95,93 @@ def test_what_its_own_rest_interface_asks_of_clients_is_passed_over(
     assert worker.warnings == (f"accepted without a meaning here: {prefix}{option}",)
 
 
+_KAFKA = "org.apache.kafka.common.security"
+_WITHOUT_EFFECT = {
+    "ssl.protocol": "TLSv1.3",
+    "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",
+    "ssl.provider": "SunJSSE",
+    "ssl.keymanager.algorithm": "SunX509",
+    "ssl.trustmanager.algorithm": "PKIX",
+    "ssl.secure.random.implementation": "NativePRNG",
+    "ssl.engine.factory.class": f"{_KAFKA}.ssl.DefaultSslEngineFactory",
+    "sasl.login.class": f"{_KAFKA}.authenticator.DefaultLogin",
+    "sasl.login.connect.timeout.ms": "1000",
+    "sasl.login.read.timeout.ms": "1000",
+    "sasl.login.refresh.buffer.seconds": "300",
+    "sasl.login.refresh.min.period.seconds": "60",
+    "sasl.login.refresh.window.factor": "0.8",
+    "sasl.login.refresh.window.jitter": "0.05",
+    "sasl.login.retry.backoff.max.ms": "10000",
+    "sasl.login.retry.backoff.ms": "100",
+    "sasl.kerberos.ticket.renew.jitter": "0.05",
+    "sasl.kerberos.ticket.renew.window.factor": "0.8",
+    "sasl.oauthbearer.header.urlencode": "false",
+    "sasl.oauthbearer.jwt.retriever.class": f"{_KAFKA}.oauthbearer.DefaultJwtRetriever",
+    "sasl.oauthbearer.jwt.validator.class": f"{_KAFKA}.oauthbearer.DefaultJwtValidator",
+    "sasl.oauthbearer.scope.claim.name": "scope",
+}
+_LOGIN = {"sasl.mechanism": "PLAIN", "sasl.username": "me", "sasl.password": "shh"}
+_TLS = {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem"}
+
+
+@pytest.mark.parametrize("prefix", ["", "producer.", "consumer.", "admin."])
+def test_what_tunes_java_s_log_in_and_tls_is_passed_over(prefix: str, tmp_path: Path) -> None:
+    """A file with which Connect works is taken; the worker says once what is not used."""
+    told = _BROKERS | _TLS | {f"{prefix}{option}": value for option, value in _WITHOUT_EFFECT.items()}
+    found = read(tmp_path, told, "worker.properties")
+
+    plain = read(tmp_path, _BROKERS | _TLS, "worker.json")
+    assert (found.kafka, found.of_worker, found.warnings) == (plain.kafka, plain.of_worker, ())
+    names = ", ".join(sorted(f"{prefix}{option}" for option in _WITHOUT_EFFECT))
+    assert worker_settings(tmp_path / "worker.properties").warnings == (
+        f"accepted without a meaning here: {names}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("ssl.enabled.protocols", "TLSv1.3", "to be sure of TLS 1.3 let the brokers speak nothing else"),
+        ("ssl.provider", "BCFIPS", "name OpenSSL's module in ssl.providers"),
+        ("ssl.engine.factory.class", "com.example.Pinned", "classes of Java cannot be called"),
+        ("sasl.login.class", "com.example.Login", "classes of Java cannot be called"),
+        ("sasl.oauthbearer.jwt.validator.class", "com.example.Validator", "classes of Java cannot be called"),
+        ("ssl.truststore.location", "/trust.jks", "a JKS store can only be read by Java"),
+    ],
+)
+def test_what_would_weaken_tls_or_a_log_in_is_refused(
+    option: str, value: str, said: str, tmp_path: Path
+) -> None:
+    """Whoever wrote it relies on it."""
+    login = {"security.protocol": "SASL_SSL", **_LOGIN}
+    with pytest.raises(InvalidConfiguration) as refused:
+        read(tmp_path, _BROKERS | _TLS | login | {option: value}, "worker.properties")
+    assert f"{option} = '{value}'" in str(refused.value)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        ("PLAINTEXT", {"ssl.keystore.location": "/rest.jks", "ssl.keystore.password": "x"}),
+        ("PLAINTEXT", {"ssl.enabled.protocols": "TLSv1.3", "ssl.engine.factory.class": "com.example.Pinned"}),
+        ("PLAINTEXT", {"sasl.mechanism": "DIGEST-MD5", "sasl.jaas.config": "com.example.Module required;"}),
+        ("SSL", {"sasl.mechanism": "PLAIN", "sasl.jaas.config": "com.example.Module required;"}),
+        ("SASL_PLAINTEXT", {"ssl.truststore.location": "/trust.jks", "ssl.truststore.type": "JKS"}),
+    ],
+)
+def test_what_no_client_uses_by_its_protocol_is_passed_over(
+    protocol: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Connect's worker has `ssl.*` for its own listeners, too."""
+    base = _BROKERS | {"security.protocol": protocol} | (_LOGIN if protocol.startswith("SASL") else {})
+    found = read(tmp_path, base | options, "worker.properties")
+
+    assert found.kafka == read(tmp_path, base, "worker.json").kafka
+    with pytest.raises(InvalidConfiguration):
+        read(tmp_path, base | {"security.protocol": "SASL_SSL"} | _LOGIN | options, "worker.json")
+
+
 @pytest.mark.parametrize("name", _NAMES)
 def test_another_vendors_sink_has_its_converters_and_its_group(name: str, tmp_path: Path) -> None:
     """Where it would begin, and what is in its records, is decided there."""

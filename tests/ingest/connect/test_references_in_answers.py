@@ -120,6 +120,43 @@ def test_only_whole_words_that_tell_something_are_replaced(text: str, sentence: 
     assert with_references(sentence, [("${env:A}", text)]) == shown
 
 
+@pytest.mark.parametrize(
+    ("named", "option", "advice"),
+    [
+        ("io.example.S3SinkConnector", "connector.class", "io.confluent.connect.s3.S3SinkConnector"),
+        (
+            "io.confluent.connect.s3.S3SinkConnektor",
+            "connector.class",
+            "did you mean io.confluent.connect.s3.S3Si",
+        ),
+        ("com.example.JsonConverter", "value.converter", "org.apache.kafka.connect.json.JsonConverter"),
+    ],
+)
+def test_advice_about_a_class_is_whole(tmp_path: Path, named: str, option: str, advice: str) -> None:
+    """Though words of it are those of what a reference leads to, which is not shown."""
+    (tmp_path / "file").write_text(named)
+    given = {**_CONFLUENT, option: f"${{dir:{tmp_path}:file}}"}
+    status, answer = Worker().ask("PUT", "/connectors/c/config", given)
+
+    assert status == 400
+    assert advice in answer["message"]
+    assert f".${{dir:{tmp_path}:file}}" not in answer["message"]
+    assert named not in answer["message"]
+    if option == "connector.class":
+        assert "/connector-plugins/{connectorType}/config/validate" in answer["message"]
+
+
+def test_of_a_class_that_is_not_there_nothing_else_is_said() -> None:
+    """It decides which options there are."""
+    given = {**_CONFLUENT, "connector.class": "${env:NOPE}"}
+    _, answer = Worker().ask("PUT", "/connectors/c/config", given)
+
+    assert (
+        "contains the following 1 error(s):\nconnector.class: the environment variable NOPE"
+        in answer["message"]
+    )
+
+
 def test_the_failure_of_a_connector_names_references() -> None:
     """As a bucket's name is, where there is no such bucket."""
     record = ConnectorRecord(name="c", config={**SOURCE, "name": "c", "topic": "${env:BUCKET}"}, at_ms=0)

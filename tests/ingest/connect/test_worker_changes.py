@@ -41,6 +41,10 @@ ENVIRONMENT = {
     "BUCKET": "bucket",
     "BROKERS": "127.0.0.1:9092",
     "REGISTRY": "http://registry:8081",
+    "SOURCE_CLASS": "HeadraceSource",
+    "SINK_CLASS": "S3SinkConnector",
+    "STRING": "StringConverter",
+    "JSON": "JsonConverter",
 }
 SOURCE = {
     "connector.class": "HeadraceSource",

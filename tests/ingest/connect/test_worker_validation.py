@@ -76,6 +76,26 @@ CREATED = {
     ),
 }
 
+WITHOUT_CONVERTERS = {name: text for name, text in CONFLUENT.items() if ".converter" not in name}
+SHORT = {"key.converter": "${env:STRING}", "value.converter": "${env:JSON}"}
+CONVERTERS = """
+key.converter=${env:STRING}
+key.converter.schemas.enable=false
+value.converter=${env:JSON}
+value.converter.schemas.enable=false
+"""
+CREATED |= {
+    "its class from the environment": (WORKER, {**SOURCE, "connector.class": "${env:SOURCE_CLASS}"}),
+    "its class from the environment, of Confluent's": (
+        WORKER,
+        {**CONFLUENT, "connector.class": "${env:SINK_CLASS}"},
+    ),
+    "short names of converters from the environment": (WORKER, {**CONFLUENT, **SHORT}),
+    "short names of converters from the environment, of our sink": (WORKER, {**SINK, **SHORT}),
+    "the worker's converters from its environment": (f"{WORKER}\n{CONVERTERS}", WITHOUT_CONVERTERS),
+}
+CLASSES = {"${env:SOURCE_CLASS}": "HeadraceSource", "${env:SINK_CLASS}": CONFLUENT["connector.class"]}
+
 REFUSED = {
     "options of Spark": ({**SOURCE, "spark.sql.x": "1"}, ["spark.sql.x"]),
     "an address": ({**SOURCE, "http.listen": "127.0.0.1:9"}, ["http.listen"]),
@@ -102,9 +122,8 @@ def in_folder(found: Any, folder: Path) -> Any:
 
 def errors_of(worker: Worker, config: dict[str, str]) -> list[str]:
     """The options that validation shows errors of, one for each; as many as it counts."""
-    status, shape = worker.ask(
-        "PUT", f"/connector-plugins/{config['connector.class']}/config/validate", {"name": "x", **config}
-    )
+    plugin = CLASSES.get(config["connector.class"], config["connector.class"])
+    status, shape = worker.ask("PUT", f"/connector-plugins/{plugin}/config/validate", {"name": "x", **config})
     assert status == 200
     shown = [one["value"]["name"] for one in shape["configs"] for _ in one["value"]["errors"]]
     assert len(shown) == shape["error_count"]
@@ -140,6 +159,31 @@ def test_whether_a_store_opens_is_not_judged_without_its_password(tmp_path: Path
 
     assert errors_of(worker, SOURCE) == []
     assert created(worker, SOURCE) == 201
+
+
+@pytest.mark.parametrize(
+    ("plugin", "change", "options"),
+    [
+        ("HeadraceSource", {}, []),
+        ("HeadraceSource", {"poll.interval.ms": "soon"}, ["poll.interval.ms"]),
+        ("HeadraceSource", {"rotate.records": "5"}, ["rotate.records"]),
+        ("HeadraceSource", {"connector.class": "${vault:a:b}"}, ["connector.class"]),
+        ("HeadraceSource", {"connector.class": "${file:/secret:class}"}, ["connector.class"]),
+    ],
+)
+def test_a_class_by_a_reference_has_the_options_of_the_class_that_is_asked_about(
+    plugin: str, change: dict[str, str], options: list[str]
+) -> None:
+    """What it leads to is not looked at, unless it may not be looked at."""
+    limits = "config.providers=file,env\nconfig.providers.file.param.allowed.paths=/open"
+    given = {"name": "x", **SOURCE, "connector.class": "${env:SOURCE_CLASS}", **change}
+    path = f"/connector-plugins/{plugin}/config/validate"
+    status, shape = Worker(f"{WORKER}\n{limits}").ask("PUT", path, given)
+
+    assert status == 200
+    assert [one["value"]["name"] for one in shape["configs"] if one["value"]["errors"]] == options
+    (shown,) = [one["value"] for one in shape["configs"] if one["value"]["name"] == "connector.class"]
+    assert shown["value"] == given["connector.class"]
 
 
 @pytest.mark.parametrize(("config", "options"), REFUSED.values(), ids=REFUSED)

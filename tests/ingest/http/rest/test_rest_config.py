@@ -196,7 +196,7 @@ def running(config: dict[str, Any], *overrides: tuple[str, str]) -> Iterator[Htt
     made = load(
         json.dumps(_BROKERS | config),
         kind="json",
-        environment={"KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="},
+        environment={"KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "CLASS": "S3SinkConnector"},
         read_file=str,
         overrides=dict(overrides),
     )
@@ -290,6 +290,28 @@ def test_what_translates_to_the_same_changes_nothing(
     assert [status for status, _ in answers] == [405 if names else 200] * 2
     if names:
         assert all(f"this would change {names}, and" in shape["message"] for _, shape in answers)
+
+
+@pytest.mark.parametrize(
+    ("named", "changes", "name"),
+    [
+        ("${env:CLASS}", {}, ""),
+        ("S3SinkConnector", {"topics.dir": "topics"}, ""),
+        (VENDORS["confluent sink"]["connector.class"], {"topics.dir": "topics"}, ""),
+        ("${env:CLASS}", {"topics.dir": "topics"}, ""),
+        (VENDORS["lenses sink"]["connector.class"], {}, "connector.class"),
+    ],
+)
+def test_a_class_by_a_reference_is_the_class_that_it_leads_to(
+    named: str, changes: dict[str, Any], name: str
+) -> None:
+    """Written either way it stays."""
+    config = {**VENDORS["confluent sink"], "connector.class": "${env:CLASS}"}
+    with running(config) as server:
+        status, shape = send(server, "PUT", {**config, **changes, "connector.class": named})
+
+    assert status == (405 if name else 200)
+    assert f"this would change {name}, and" in shape["message"] if name else shape["config"]
 
 
 def test_what_a_set_overrides_is_not_what_was_given() -> None:
