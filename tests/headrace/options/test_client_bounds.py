@@ -70,7 +70,7 @@ def test_ends_are_librdkafka_s(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [*CHOICES.items(), *((name, ("true", "false")) for name in SWITCHES)]
+    ("name", "values"), [*CHOICES.items(), *((name, ("true", "false")) for name in sorted(SWITCHES))]
 )
 def test_choices_are_librdkafka_s(name: str, values: tuple[str, ...]) -> None:
     """All of them are taken, and nothing like them."""
