@@ -12,8 +12,8 @@ from headrace.kafka.control_records import TargetState
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.options import SettingsError
-from headrace.options.configuration_text import led_to, with_references
 from headrace.options.describe import unresolved
+from headrace.options.references import led_to, with_references
 from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedOffsets, HostedPort
 from ingest.connect.worker_view import shown_connector
