@@ -29,6 +29,7 @@ from headrace.options.merge import is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
 from headrace.options.worker_text import properties_text, worker_pairs
+from headrace.process.regular_files import read_regular_text
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
 from ingest.http.other_sites import ORIGINS, site_of
@@ -341,7 +342,7 @@ class ConnectorFiles:
         """What a file has, or that it is no configuration. OSError, ReferenceMissing of its name."""
         try:
             problems = Problems()
-            config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
+            config = read_text(read_regular_text(str(path)), _KINDS[path.suffix], problems)
             problems.raise_if_any()
             # Resolved at once: two files may come to one name.
             name = self._resolved("name", config.get("name", "")).strip() or path.stem.strip() or path.stem
