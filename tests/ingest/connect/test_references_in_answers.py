@@ -66,6 +66,28 @@ def test_what_a_reference_leads_to_is_in_no_answer(
         assert "hunter2" not in json.dumps(shown)
 
 
+@pytest.mark.parametrize(
+    ("secret", "at"),
+    [
+        ("correct horse battery", 1),
+        ("INSERT INTO horse battery", 19),
+        ("INSERT INTO a-b SELECT * FROM t PROPERTIES('horse'=1)", 44),
+        ("INSERT INTO b SELECT * FROM t 'horse", 31),
+    ],
+)
+def test_an_error_of_kcql_names_the_place_and_no_word_of_it(tmp_path: Path, secret: str, at: int) -> None:
+    """Words of letters are no secrets anywhere else, and each token of a statement may be named."""
+    (tmp_path / "file").write_text(secret)
+    given = {**_LENSES, "connect.s3.kcql": f"${{dir:{tmp_path}:file}}"}
+    status, answer = Worker().ask("PUT", "/connectors/c/config", given)
+
+    assert status == 400
+    assert f"what its references lead to is wrong at character {at};" in answer["message"]
+    assert not any(word in answer["message"] for word in ("correct", "horse", "battery"))
+    _, plain = Worker().ask("PUT", "/connectors/c/config", {**given, "connect.s3.kcql": secret})
+    assert "^" in plain["message"]
+
+
 def _plugin(config: dict[str, str]) -> str:
     return config["connector.class"].rpartition(".")[2]
 
