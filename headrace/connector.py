@@ -16,6 +16,7 @@ from headrace.model.clock import LONGEST_START_SECONDS
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
+from headrace.process.regular_files import read_regular_text
 from headrace.process.threads import start_thread
 from headrace.vendors.load import load
 from ingest.cli.configuration import environment, read_settings
@@ -44,7 +45,7 @@ def settings_of(config: Config) -> Settings:
             json.dumps(dict(config), default=_refuse),
             kind="json",
             environment=environment(),
-            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+            read_file=read_regular_text,
         )
     except SettingsError as error:
         raise InvalidConfiguration(str(error)) from error

@@ -60,6 +60,10 @@ def span_text(span_ms: int) -> str:
     return f"{hours / 24:.0f} days" if hours >= _TWO_DAYS else f"{hours:.3g} hours"
 
 
+HINTED: Final = 20
+"""So many problems say which name may have been meant: each compares it with hundreds of names."""
+
+
 def similar(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """The known name that this one resembles most; None where none does at least so much.
 

@@ -7,7 +7,8 @@
 `declarations/` is the table: name, form, default and sentence of every option, from which parsing, error
 texts, `docs/options.md` and the REST interface come. `value_types` says what values look like, and
 `client_bounds` those of Kafka's clients; `other_tools` and `masks` recognize what is no configuration of
-ours, or no value. `headrace.vendors.load` is the way in; `Settings` is what the rest of the program sees.
+ours, or no value; `references` finds those of Connect in values, and `topic_expressions` matches names of
+topics. `headrace.vendors.load` is the way in; `Settings` is what the rest of the program sees.
 """
 
 from headrace.options.declarations import FAMILIES, OPTIONS

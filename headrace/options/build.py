@@ -319,7 +319,7 @@ def _errors(values: Values) -> settings.ErrorSettings:
         tolerance=tolerance,
         dead_letter=dead_letter,
         max_attempts=values[record_options.MAX_ATTEMPTS],
-        retry_delay_ms=values[record_options.RETRY_DELAY],
+        retry_delay_ms=min(values[record_options.RETRY_DELAY], values[record_options.RETRY_DELAY_MAX]),
         retry_delay_max_ms=values[record_options.RETRY_DELAY_MAX],
         log_enable=values[record_options.LOG_ENABLE],
     )

@@ -392,6 +392,9 @@ def _check_delays(values: Values) -> None:
         (record_options.RETRY_DELAY, record_options.RETRY_DELAY_MAX),
     ):
         if values.are_good(low, high) and values[low] > values[high]:
+            if low is record_options.RETRY_DELAY and not values.is_written(low):
+                # The first pause is no longer than the longest one.
+                continue
             if values.is_written(low) or not values.is_written(high):
                 values.refuse(low, f"must not exceed {high.name} ({values[high]})")
             else:

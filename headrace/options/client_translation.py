@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeVar, get_args
 
-from headrace.model.text_formatting import did_you_mean
+from headrace.model.text_formatting import HINTED, did_you_mean
 from headrace.options import client_names as names
 from headrace.options.choices import CredentialsProvider, IsolationLevel, OffsetReset
 from headrace.options.client_bounds import counted, fit
@@ -132,7 +132,7 @@ def _refuse_unknown(role: Role, name: str, entry: Entry, into: Translation) -> N
     elif owners:
         into.refuse(entry, f"is a property of {owners[0]}s, not of {role}s")
     else:
-        close = property_like(role, name)
+        close = property_like(role, name) if len(into.problems) < HINTED else None
         # The value is not told: it may be the secret of a misspelled property.
         into.problems.add(
             entry.spelled,

@@ -11,13 +11,12 @@ and a worker's file gives what its connectors leave out.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NoReturn
 
 from headrace.options.given import Problem, Problems, SettingsError
 from headrace.options.other_tools import other_tool, other_tool_of_text
-from headrace.options.record_forms import KINDS
-from headrace.options.vendor import CLASSES, OTHER_SINKS, OTHER_SOURCES
+from headrace.options.references import Reference, references_in, with_references, with_replaced
 from headrace.options.worker_limits import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 
 _BLANK: Final = " \t\f"
@@ -82,10 +81,6 @@ def _unescaped(text: str, number: int) -> str:
         raise PropertiesError(f"line {number}: half of a surrogate pair is no character") from None
 
 
-# The pattern of Connect's ConfigTransformer: ${provider:path:key}, the path left out where a provider has
-# none.
-# As in Connect, the path ends at the first colon, and the key may have others.
-_REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
 _FORMS: Final = {"env": "${env:NAME}", "file": "${file:PATH:KEY}", "dir": "${dir:PATH:FILE}"}
 # As shells and Compose write them, and most often a variable that was not replaced.
 _VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -105,65 +100,13 @@ class ReferenceForbidden(NoReference):
 
 def has_reference(text: str) -> bool:
     """Whether a value holds references, all of a known form."""
-    found = list(_REFERENCE.finditer(text))
+    found = list(references_in(text))
     return bool(found) and all(_is_of_its_form(one) for one in found)
 
 
-def _is_of_its_form(found: re.Match[str]) -> bool:
-    form = _FORMS.get(found[1])
-    return form is not None and bool(found[3]) and bool(found[2]) == ("PATH" in form)
-
-
-_CLASSES: Final = frozenset({*CLASSES, *OTHER_SOURCES, *OTHER_SINKS, *KINDS})
-# Shorter ones are numbers and words, in which a sentence would lose its sense.
-_TELLING: Final = 6
-_BETWEEN_WORDS: Final = (re.compile(r"[\s,]+"), re.compile(r"\W+"))
-
-
-def led_to(raw: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield each reference of a value as it was written, with the text that came in its place."""
-    found = list(_REFERENCE.finditer(raw))
-    ends = [0, *(one.end() for one in found)]
-    between = [re.escape(raw[end : one.start()]) for end, one in zip(ends, found, strict=False)]
-    pattern = "(.*)".join([*between, re.escape(raw[ends[-1] :])])
-    values = re.fullmatch(pattern, text, re.DOTALL)
-    if values is not None:
-        yield from zip((one[0] for one in found), values.groups(), strict=True)
-
-
-def with_references(sentence: str, led: Iterable[tuple[str, str]]) -> str:
-    """Return a sentence with what references `led` to replaced by them, whole words and from 6 signs on.
-
-    Who may see the sentence may not see what a machine's variables and files hold. An item of a list, and a
-    word with other signs than letters, counts by itself: sentences name those. The whole name of a class
-    that is known here is no secret, and is advice.
-    """
-    replaced = {
-        one: reference
-        for reference, text in led
-        for one in _texts_of(text)
-        if len(one) >= _TELLING and one not in _CLASSES
-    }
-    if not replaced:
-        return sentence
-    # What is a reference in it already stays one.
-    longest_first = sorted({*replaced, *_CLASSES}, key=len, reverse=True)
-    words = "|".join((_REFERENCE.pattern, *map(_word, longest_first)))
-    return re.sub(words, lambda found: replaced.get(found[0], found[0]), sentence)
-
-
-def _word(one: str) -> str:
-    before, after = (r"(?<!\w)" if one[0].isalnum() else ""), (r"(?!\w)" if one[-1].isalnum() else "")
-    return f"{before}{re.escape(one)}{after}"
-
-
-def _texts_of(text: str) -> Iterator[str]:
-    whole = text.strip()
-    words = (word for between in _BETWEEN_WORDS for word in between.split(whole) if not word.isalpha())
-    for one in (whole, *(item.strip() for item in whole.split(",")), *words):
-        yield one
-        # As sentences quote it.
-        yield repr(one)[1:-1]
+def _is_of_its_form(found: Reference) -> bool:
+    form = _FORMS.get(found.provider)
+    return form is not None and bool(found.key) and bool(found.path) == ("PATH" in form)
 
 
 class References:
@@ -200,24 +143,24 @@ class References:
         `spark.*`, where `${system:..}` and the like are Spark's own.
         """
         self.options.add(option)
-        for found in _REFERENCE.finditer(raw):
+        for found in references_in(raw):
             # Before one that leads nowhere: that may be so on this machine alone.
             if _is_of_its_form(found):
                 self._place(found)
 
-        def one(found: re.Match[str]) -> str:
+        def one(found: Reference) -> str:
             text = self._one(option, found)
-            self._led[found[0], text] = None
+            self._led[found.text, text] = None
             return text
 
-        text = _REFERENCE.sub(one, raw)
+        text = with_replaced(raw, one)
         return text if text == raw else self._meant(option, text)
 
-    def _one(self, option: str, found: re.Match[str]) -> str:
-        provider, key = found[1], found[3]
+    def _one(self, option: str, found: Reference) -> str:
+        provider, key = found.provider, found.key
         form = _FORMS.get(provider)
         if form is not None and not _is_of_its_form(found):
-            raise NoReference(f"{found[0]} is no reference; expected {form}")
+            raise NoReference(f"{found.text} is no reference; expected {form}")
         if provider == "env":
             return self._variable(self._place(found))
         if provider == "file":
@@ -225,15 +168,15 @@ class References:
         if provider == "dir":
             return self._whole(self._place(found))
         if option.startswith("spark."):
-            return found[0]
+            return found.text
         raise NoReference(
             f"knows the references {_FORMS['env']}, {_FORMS['file']} and {_FORMS['dir']}, not those of "
             f"{provider!r}"
         )
 
-    def _place(self, found: re.Match[str]) -> str:
+    def _place(self, found: Reference) -> str:
         """The variable or path to read. ReferenceForbidden."""
-        provider, path, key = found[1], found[2] or "", found[3]
+        provider, path, key = found.provider, found.path or "", found.key
         try:
             if provider == "env":
                 return self._limits.variable(key)

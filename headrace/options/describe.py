@@ -16,7 +16,6 @@ from headrace.options import client_names
 from headrace.options.aws_forms import queue_region
 from headrace.options.build import state_dir
 from headrace.options.choices import Compression, InputFormat
-from headrace.options.configuration_text import led_to, with_references
 from headrace.options.declarations import (
     BY_NAME,
     OPTIONS,
@@ -30,6 +29,7 @@ from headrace.options.given import Entry, as_written, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
 from headrace.options.parsed_options import Values, direction, is_for
 from headrace.options.record_sources import CsvEncoding, KeysFormat, NameOptions
+from headrace.options.references import led_to, with_references
 from headrace.options.secret import HIDDEN, MASK
 from headrace.options.settings import FormatSettings, RestoreSettings, RoutingSettings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.model.text_formatting import did_you_mean
+from headrace.model.text_formatting import HINTED, did_you_mean
 from headrace.options import client_names
 from headrace.options.configuration_text import (
     PropertiesError,
@@ -108,7 +108,10 @@ def _entries(
         if option in WITHOUT_MEANING or foreign.is_leftover(option, raw):
             gathered.without_meaning.append(option)
         elif not is_known(option):
-            problems.add(spelled if option else repr(spelled), _unknown(option, foreign))
+            problems.add(
+                spelled if option else repr(spelled),
+                _unknown(option, foreign, is_hinted=len(problems) < HINTED),
+            )
         else:
             entry = _entry(spelled, raw, references, gathered, problems)
             if entry is not None and option in foreign.trimmed:
@@ -139,7 +142,7 @@ def _in_open_family(option: str) -> bool:
     return any(option.startswith(prefix) and option != prefix for prefix in _OPEN)
 
 
-def _unknown(option: str, foreign: Foreign) -> str:
+def _unknown(option: str, foreign: Foreign, *, is_hinted: bool) -> str:
     # The value is not told: it may be the secret of a misspelled option.
     if option == "state.path":
         return (
@@ -152,13 +155,13 @@ def _unknown(option: str, foreign: Foreign) -> str:
         ("keystore", "truststore")
     ):
         return JAVA_STORES
-    close = suggested(option, (*SPELLINGS, *foreign.names))
+    close = suggested(option, (*SPELLINGS, *foreign.names)) if is_hinted else None
     if close is not None and close not in foreign.names:
         # Its name of today, whichever of its names was resembled.
         known = CANONICAL.get(close, close)
         close = known if are_of_one_group(close, known) or is_like_after_groups(option, close) else None
     role, _, rest = option.partition(".")
-    if close is None and role in client_names.KNOWN:
+    if is_hinted and close is None and role in client_names.KNOWN:
         named = override_meant(role, rest)
         close = None if named is None else f"{role}.override.{named}"
     close = close or _within(option)

@@ -22,13 +22,9 @@ _SECRET_NAME: Final = re.compile(
     r"|(?:customer|account)[._]?key|encryption\.key(?![a-z]|\.id)|confluent[._]license",
     re.IGNORECASE,
 )
-# As far as the last @: a password not quoted for a URL may hold any sign, and a scheme may be missing.
-_USER_INFO: Final = re.compile(r"(?<=://).*@|^[^/@\s]+:(?!//)[^@\s]*@", re.DOTALL)
-
-# token=.., and headers that a proxy in front of the server may ask for; only these say nothing to a thief.
-_CONNECT_PARAMETER: Final = re.compile(
-    r"(;\s*(?!use_ssl=|user_id=|user_agent=|session_id=)[^=;]*=)[^;]*", re.IGNORECASE
-)
+# Only these say nothing to a thief; others are token=.., and headers for a proxy in front of the server.
+_OPEN_PARAMETER: Final = re.compile(r"(?:use_ssl|user_id|user_agent|session_id)=", re.IGNORECASE)
+_BLANK: Final = re.compile(r"\s")
 # Ours, and longer ones: of Confluent Cloud's answers, and of Spark's pages (`*********(redacted)`).
 _MASKED: Final = re.compile(r"\*{3,}(\(redacted\))?")
 # A password that ends in asterisks is none.
@@ -76,8 +72,44 @@ def is_secret_name(name: str) -> bool:
 
 def without_url_secrets(text: str) -> str:
     """Return a text with what is before the @ of a URL masked, and parameters of one of Spark Connect."""
-    shown = _USER_INFO.sub(f"{MASK}@", text)
-    return _CONNECT_PARAMETER.sub(rf"\1{MASK}", shown) if shown.lstrip().startswith("sc://") else shown
+    shown = _without_user_info(text)
+    return _without_parameters(shown) if shown.lstrip().startswith("sc://") else shown
+
+
+def _without_user_info(text: str) -> str:
+    """As far as the last @: a password not quoted for a URL may hold any sign, and a scheme may be missing.
+
+    No expression: it would try again from every colon of a text of megabytes.
+    """
+    last = text.rfind("@")
+    if last < 0:
+        return text
+    begin = _end_of_bare_user(text)
+    head = f"{MASK}@" if begin else ""
+    mark = text.find("://", begin)
+    if 0 <= mark <= last - 3:
+        return f"{head}{text[begin : mark + 3]}{MASK}@{text[last + 1 :]}"
+    return head + text[begin:]
+
+
+def _end_of_bare_user(text: str) -> int:
+    """Where a `user:password@` without a scheme ends with which the text begins; 0 where none does."""
+    user = text[: text.index("@")]
+    name = user.partition("/")[0]
+    colon = name.rfind(":")
+    if colon >= 0 and text.startswith("//", colon + 1):
+        colon = name.rfind(":", 0, colon)
+    return len(user) + 1 if colon > 0 and _BLANK.search(user) is None else 0
+
+
+def _without_parameters(text: str) -> str:
+    """A text with the parameters of Spark Connect masked that may tell something."""
+    first, *parameters = text.split(";")
+    shown = (
+        f"{one.partition('=')[0]}={MASK}" if "=" in one and _OPEN_PARAMETER.match(one) is None else one
+        for one in parameters
+    )
+    return ";".join((first, *shown))
 
 
 def is_mask(text: str, *, is_secret: bool) -> bool:

@@ -12,6 +12,7 @@ from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
+from headrace.options.topic_expressions import UNBOUNDED, is_unbounded
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 from headrace.options.value_types import TOPIC, Form, FormError, check_tag, listed, matching
 
@@ -53,7 +54,7 @@ TOPICS: Final = Form(kind="LIST", expected="a comma-separated list of topic name
 # Java, whose expressions come with other vendors' configurations, takes flags after the beginning, and reads
 # && within a class as what both classes have, and [ as a class in it, where Python has these signs.
 _LATE_FLAGS: Final = re.compile(r"\A(\^+)(\(\?[aims]+\))")
-_INTERSECTION: Final = re.compile(r"(?<!\\)\[[^\]]*&&")
+_OPENING: Final = re.compile(r"(?<!\\)\[")
 _IN_A_CLASS: Final = r"\[\^?+\]?+(?:\\.|[^\\\]\[])*+"
 _NESTED: Final = re.compile(rf"(?:\\.|[^\\\[]|{_IN_A_CLASS}\])*+{_IN_A_CLASS}\[", re.DOTALL)
 
@@ -67,17 +68,21 @@ def topic_pattern(text: str) -> str:
     if not pattern:
         raise FormError
     try:
-        return _pythons(pattern)
+        found = _pythons(pattern)
     except FormError:
         try:
-            return java_regex(pattern)
+            found = java_regex(pattern)
         except JavaRegexError:
-            pass
-        raise
+            found = ""
+        if not found:
+            raise
+    if is_unbounded(found):
+        raise FormError(UNBOUNDED)
+    return found
 
 
 def _pythons(pattern: str) -> str:
-    if _INTERSECTION.search(pattern) is not None:
+    if any(_has_intersection(each) for each in pattern.split("]")):
         raise FormError("it has && within [..], which Python does not know; write a lookahead: (?=[..])[..]")
     if _NESTED.match(pattern) is not None:
         raise FormError(
@@ -88,7 +93,15 @@ def _pythons(pattern: str) -> str:
         re.compile(pattern, re.ASCII)
     except re.error as error:
         raise FormError(f"it is invalid: {error.msg}") from None
+    except RecursionError:
+        raise FormError("it has too many groups in each other") from None
     return pattern
+
+
+def _has_intersection(text: str) -> bool:
+    """Whether what ends with a class has a && in it."""
+    opening = _OPENING.search(text)
+    return opening is not None and "&&" in text[opening.end() :]
 
 
 TOPIC_PATTERN: Final = Form(

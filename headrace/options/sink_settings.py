@@ -3,7 +3,6 @@
 A part of `Settings`; what both directions share (bucket, credentials, clients, `errors.*`) is there.
 """
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +21,7 @@ from headrace.options.schema_settings import (
     RegistrySettings,
 )
 from headrace.options.secret import Secret
+from headrace.options.topic_expressions import matches
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 
 
@@ -161,7 +161,7 @@ class TopicSelection:
         """Whether its name is meant; of rows that name it no more is asked."""
         if self.pattern is None:
             return topic in self.names
-        return re.fullmatch(self.pattern, topic) is not None
+        return matches(self.pattern, topic)
 
     def is_apart(self, topic: str) -> bool:
         """Whether no expression means it."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from functools import lru_cache
 from itertools import takewhile
 from typing import Final
 
@@ -80,17 +81,26 @@ def _most_alike(option: str, known: Iterable[str]) -> str | None:
     return found
 
 
+# Each name of a configuration is compared with all that are known.
+@lru_cache(maxsize=10_000)
 def _plain(name: str) -> str:
     return _SEPARATORS.sub(".", name.lower())
 
 
 def _likeness(wanted: str, name: str, least: float) -> float:
     """How alike two names are, 0 where it is less than `least` or their groups differ."""
-    matcher = SequenceMatcher(None, wanted, name)
-    if matcher.real_quick_ratio() < least or matcher.quick_ratio() < least:
+    # The bound of `real_quick_ratio`, and the groups: both at once, and they leave few names.
+    if 2.0 * min(len(wanted), len(name)) < least * (len(wanted) + len(name)):
         return 0.0
-    groups = SequenceMatcher(None, wanted.partition(".")[0], name.partition(".")[0])
-    return matcher.ratio() if groups.ratio() >= _ALIKE_GROUP else 0.0
+    if not _are_alike_groups(wanted.partition(".")[0], name.partition(".")[0]):
+        return 0.0
+    matcher = SequenceMatcher(None, wanted, name)
+    return 0.0 if matcher.quick_ratio() < least else matcher.ratio()
+
+
+@lru_cache(maxsize=10_000)
+def _are_alike_groups(wanted: str, name: str) -> bool:
+    return SequenceMatcher(None, wanted, name).ratio() >= _ALIKE_GROUP
 
 
 # What their makers, and pages about them, call what has another class here.

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from headrace.model.text_formatting import MarkedError
 from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import GROUP_NAME, LONGEST_MS
 from headrace.options.configuration_text import ReferenceMissing, References, note_missing
@@ -207,6 +208,15 @@ class Translation:
             return
         raw = self._raw.get(option)
         self._problems.add(option, message, None if raw is None else as_written(option, raw).shown_whole)
+
+    def marked(self, option: str, error: MarkedError) -> str:
+        """What is wrong with a text of this option; where it has references, the place and no word of it."""
+        if self._given.get(option) == self._raw.get(option):
+            return str(error)
+        return (
+            f"what its references lead to is wrong at character {error.start + 1}; `headrace lint` says what "
+            "is, of a configuration with that text in place of them"
+        )
 
     def result(self, vendor: Vendor) -> Translated:
         """What came of it."""

@@ -37,6 +37,8 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
         found = json.loads(text, object_pairs_hook=Members)
     except RecursionError:
         raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
+    if isinstance(found, Members) and isinstance(dict(found).get("config"), Members):
+        raise of_connector("config")
     if not isinstance(found, Members) or any(isinstance(value, list) for _, value in found):
         raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
     last = dict(found)
@@ -45,6 +47,14 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
         for name, value in found
         if last[name] is not None
     ]
+
+
+def of_connector(named: str) -> InvalidConfiguration:
+    """What to say of the configuration of a connector in place of a worker's file, by options of it."""
+    return InvalidConfiguration(
+        f"The worker's file is the configuration of a connector ({named}): create it at a worker that runs "
+        "(POST /connectors), or put the file into the folder of --connectors; `headrace run` runs it alone."
+    )
 
 
 def _has_own_blanks(name: str) -> bool:

@@ -13,6 +13,7 @@ from headrace.options import Settings, SettingsError
 from headrace.options.configuration_text import FileKind
 from headrace.options.secret import NOT_FOR_CLIENTS, is_secret_name
 from headrace.options.worker_text import is_json, properties_text, worker_pairs
+from headrace.process.regular_files import read_regular_text
 from headrace.vendors.load import load
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*(?=[:\s]|$)")
@@ -35,7 +36,7 @@ def read_settings(
             text,
             kind=KINDS.get(file.suffix.lower(), "json"),
             environment=environment(),
-            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+            read_file=read_regular_text,
             overrides=overrides,
             worker_config=worker,
             is_for_clients=is_for_clients,

@@ -22,6 +22,7 @@ from headrace.options.settings import SparkSettings
 from headrace.options.worker_text import is_json
 from headrace.process import logs
 from headrace.process.descriptors import raise_descriptor_limit
+from headrace.process.regular_files import read_regular_text
 from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
 from ingest.checks.probes.machine import (
@@ -170,7 +171,7 @@ def worker_settings(file: Path) -> WorkerSettings:
             text,
             is_json=is_json(text, file.suffix),
             environment=environment(),
-            read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+            read_file=read_regular_text,
         )
     except SettingsError as error:
         raise InvalidConfiguration(f"{file}: {error}") from error
@@ -298,10 +299,6 @@ def _load(config: Mapping[str, str], worker_config: str) -> Settings:
         json.dumps(dict(config)),
         kind="json",
         environment=environment(),
-        read_file=_read_file,
+        read_file=read_regular_text,
         worker_config=worker_config,
     )
-
-
-def _read_file(path: str) -> str:
-    return Path(path).read_text(encoding="utf-8")

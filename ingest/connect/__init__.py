@@ -8,6 +8,7 @@ shared_slots          Spark's cores, shared by all connectors
 hosted_connector      one connector in a thread of its own: started, stopped, failed, started again
 hosted_connectors     those that a worker runs, as they come, change and go
 changes               create, configure, delete: judged and written by the worker that leads
+shown_class           the class of a connector whose configuration names none
 worker_view           what the REST interface, /status, /metrics and the pages show
 worker_routes         Connect's REST interface of a worker, and what it forwards to another one
 worker                the process

@@ -30,7 +30,7 @@ from ingest.http.http_server import RETRY, Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.plugins import texts_of
 from ingest.http.rest.port import NotLeading
-from ingest.http.rest.rest_routes import READS, RestRoutes, info_of
+from ingest.http.rest.rest_routes import LIST_SECONDS, READS, RestRoutes, info_of
 from ingest.http.rest.router import Acts, Call, Refused, conflict, error_response, refusing
 from ingest.http.rest.server import FORWARDED
 
@@ -39,8 +39,8 @@ _CREATION_FIELDS: Final = frozenset({"name", "config", "initial_state"})
 _CONNECTOR_SEGMENTS: Final = 2
 # What workers ask each other for, and how.
 _INTERNAL_ACTS: Final = {"reading": {"GET"}, "workers": {"PUT", "DELETE"}}
-# As long as a worker waits for each of its own (docs/rest.md).
-_LIST_SECONDS: Final = 5.0
+# Longer than each waits for its own (docs/rest.md): with one that hangs it answers only then.
+_LIST_SECONDS: Final = LIST_SECONDS + 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ from headrace.options.given import Problems, SettingsError, as_written
 from headrace.options.merge import decides_nothing, is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
 from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
-from headrace.options.worker_text import properties_text, worker_pairs
+from headrace.options.worker_text import of_connector, properties_text, worker_pairs
+from headrace.process.regular_files import read_regular_text
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
 from ingest.http.other_sites import ORIGINS, site_of
@@ -39,6 +40,17 @@ DEFAULT_GROUP: Final = "headrace-workers"
 _DEFAULT_REST: Final = "127.0.0.1:8083"
 # Options of `headrace run` that are the process's: here they are the worker's.
 _OF_THE_PROCESS: Final = ("http.listen", "rest.listen", "rest.auth.file", "state.dir")
+# A line of one of them may be left over.
+_BY_CHANCE: Final = 1
+_OF_CONNECTORS: Final = (
+    "connector.class",
+    "topic",
+    "topics",
+    "topics.regex",
+    "aws.s3.bucket.name",
+    "s3.bucket.name",
+    "connect.s3.kcql",
+)
 _LARGEST: Final = "producer.max.request.size"
 WORKER_OPTIONS: Final = frozenset(
     {
@@ -99,6 +111,7 @@ def read_worker(
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
     pairs = worker_pairs(text, is_json=is_json)
     written = dict(pairs)
+    _refuse_connector(written)
     limits = worker_limits(written)
 
     def references() -> References:
@@ -183,18 +196,25 @@ def _listener(text: str | None) -> str | None:
     for one in (text or "").split(","):
         try:
             url = urlsplit(one.strip())
-            if url.scheme == "http":
+            if url.scheme == "http" and url.port != 0:
                 return str(HostPort(url.hostname or "0.0.0.0", url.port or 8083))  # noqa: S104 - as Connect reads it
         except ValueError as error:
             raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.") from error
     if text and text.strip():
-        if "://" not in text:
+        if "://" not in text or "http://" in text.lower():
             raise InvalidConfiguration(f"listeners = {text!r}: expected http://HOST:PORT.")
         raise InvalidConfiguration(
             f"listeners = {text!r}: only http:// is served; put a proxy with TLS before it, or set "
             "rest.listen."
         )
     return None
+
+
+def _refuse_connector(written: Mapping[str, str]) -> None:
+    """The configuration of a connector would run as a worker that does nothing of it."""
+    found = [name for name in _OF_CONNECTORS if name in written]
+    if "connector.class" in found or len(found) > _BY_CHANCE:
+        raise of_connector(", ".join(found))
 
 
 def _resolved(references: References, name: str, value: str) -> str:
@@ -278,6 +298,8 @@ def _is_known(name: str) -> bool:
 
 
 _KINDS: Final[dict[str, FileKind]] = {".json": "json", ".properties": "properties"}
+# Configurations by their names, as `headrace run` takes them.
+_ALIKE: Final = frozenset({*_KINDS, ".yaml", ".yml"})
 
 # Name, size, time of change and identity: what tells that a file is another.
 _Mark = tuple[str, int, int, int]
@@ -293,6 +315,7 @@ class ConnectorFiles:
         self._records: dict[str, ConnectorRecord] = {}
         self._of_file: dict[str, ConnectorRecord] = {}
         self._warned = ""
+        self._others: list[str] = []
 
     def records(self) -> dict[str, ConnectorRecord]:
         """All connectors by name; one whose file cannot be read has the reason as its problem.
@@ -301,14 +324,13 @@ class ConnectorFiles:
         """
         try:
             # Editors keep locks and copies there whose names begin with a dot.
-            found = sorted(
-                path
-                for path in self.folder.iterdir()
-                if path.suffix in _KINDS and not path.name.startswith(".")
-            )
+            there = sorted(path for path in self.folder.iterdir() if not path.name.startswith("."))
         except OSError as error:
             self._warn(str(error))
             return self._records
+        others = [path.name for path in there if path.suffix.lower() in _ALIKE and path.suffix not in _KINDS]
+        self._warn_of_others(others)
+        found = [path for path in there if path.suffix in _KINDS]
         marks = tuple(_mark(path) for path in found)
         if marks != self._marks:
             read: dict[str, ConnectorRecord] = {}
@@ -341,11 +363,17 @@ class ConnectorFiles:
         if is_new:
             _log.warning("connectors_not_read", folder=str(self.folder), error=error)
 
+    def _warn_of_others(self, names: list[str]) -> None:
+        if names and names != self._others:
+            fix = "end their names with .json or .properties, and write them so"
+            _log.warning("connector_files_not_read", folder=str(self.folder), files=names, fix=fix)
+        self._others = names
+
     def _read(self, path: Path) -> ConnectorRecord:
         """What a file has, or that it is no configuration. OSError, ReferenceMissing of its name."""
         try:
             problems = Problems()
-            config = read_text(path.read_text(encoding="utf-8"), _KINDS[path.suffix], problems)
+            config = read_text(read_regular_text(str(path)), _KINDS[path.suffix], problems)
             problems.raise_if_any()
             # Resolved at once: two files may come to one name.
             name = self._resolved("name", config.get("name", "")).strip() or path.stem.strip() or path.stem

@@ -27,6 +27,7 @@ from ingest.connect.hosted_connector import (
     unassigned,
 )
 from ingest.connect.hosted_connectors import HostedConnectors, runs_as
+from ingest.connect.shown_class import CLASS, direction_of
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
@@ -95,11 +96,11 @@ class WorkerDirectory:
 
     def served(self, record: ConnectorRecord) -> ServedConnector:
         """The connector of a record, whether it runs here or not."""
-        way = direction_of(record)
+        way = direction_of(record.config)
         identity = Identity(
             name=record.name,
             config={
-                "connector.class": plugins.default_class(way),
+                CLASS: plugins.default_class(way),
                 **shown_config(record),
                 "name": record.name,
             },
@@ -114,15 +115,6 @@ class WorkerDirectory:
             return ServedConnector(identity=identity, port=absent, offsets=absent)
         port = HostedPort(hosted, self._cluster_id())
         return ServedConnector(identity=identity, port=port, offsets=HostedOffsets(hosted))
-
-
-def direction_of(record: ConnectorRecord) -> Direction:
-    """Which way the data goes, as far as the names of the options tell."""
-    plugin = plugins.plugin_class(record.config.get("connector.class", "").strip())
-    if plugin is not None:
-        return plugins.direction_of(plugin)
-    has_topics = "topics" in record.config or "topics.regex" in record.config
-    return Direction.SINK if has_topics else Direction.SOURCE
 
 
 class _Absent:
@@ -335,7 +327,7 @@ def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
 
 def _not_begun(record: ConnectorRecord) -> Snapshot:
     """A connector that is not loaded yet, or could not be: `since_ms` is 0, and there is no figure."""
-    sink = SinkStatus() if direction_of(record) is Direction.SINK else None
+    sink = SinkStatus() if direction_of(record.config) is Direction.SINK else None
     return Snapshot(name=record.name, version=own_version(), at_ms=wall_ms(), sink=sink)
 
 

@@ -21,7 +21,7 @@ import structlog
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import json_text, printable
 from headrace.process.threads import start_thread
-from ingest.http.other_sites import is_local, is_loopback
+from ingest.http.other_sites import is_local, is_loopback, origin_form
 from ingest.http.request_body import HeadLines, body_length, read_body
 
 _log = structlog.get_logger(__name__)
@@ -329,11 +329,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         """Answer, or refuse what is no request of ours."""
         manners = self.server.manners
+        self.path, named = origin_form(self.path)
         is_current = self.request_version == self.protocol_version
         length = body_length(self.headers, most=manners.max_body, is_current=is_current)
         if manners.methods is not None and self.command not in manners.methods:
             self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
-        elif not self._names_us():
+        elif not self._names_us(named):
             self._refuse(HTTPStatus.FORBIDDEN, _WRONG_HOST.format(manners.option))
         elif isinstance(length, HTTPStatus):
             self.send_error(length)
@@ -348,10 +349,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = _serve  # noqa: N815 - http.server finds methods by these names
 
-    def _names_us(self) -> bool:
-        """Whether the Host is a name of ours; who sends none is no browser."""
-        names, host = self.server.manners.host_names, self.headers.get("Host")
-        return names is None or host is None or is_local(str(host), names)
+    def _names_us(self, named: str | None) -> bool:
+        """Whether the Host, and one in the target, is a name of ours; who sends none is no browser."""
+        names, hosts = self.server.manners.host_names, (self.headers.get("Host"), named)
+        return names is None or all(host is None or is_local(str(host), names) for host in hosts)
 
     def _pass_on(self, body: bytes) -> None:
         # http.server reads the line as Latin-1: what a client sent as it is, often UTF-8, is encoded here.

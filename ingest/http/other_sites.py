@@ -15,6 +15,16 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+def origin_form(target: str) -> tuple[str, str | None]:
+    """The path and query of a request's target, and the host that the target itself names, if it does.
+
+    Every server takes a target with scheme and host (RFC 9112, 3.2.2); those of proxies have them. Slashes at
+    the beginning of the path are one, as `http.server` has them in other targets.
+    """
+    found = _ABSOLUTE.match(target)
+    return (target, None) if found is None else (f"/{target[found.end() :]}", found[1])
+
+
 def is_local(header: str, names: Collection[str]) -> bool:
     """Whether a `Host` is an address, localhost or one of these names.
 
@@ -36,6 +46,7 @@ def is_local(header: str, names: Collection[str]) -> bool:
 ORIGINS: Final = "access.control.allow.origin"
 """The option of a worker's file with the sites of others whose pages may change something."""
 _USUAL_PORTS: Final = {"http": 80, "https": 443}
+_ABSOLUTE: Final = re.compile(r"https?://([^/?#]*)/*", re.IGNORECASE)
 _HOST: Final = re.compile(r"[^\s*,]+")
 
 

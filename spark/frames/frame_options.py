@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from headrace.options.declarations.option import Group, Option, option, optional
 from headrace.options.given import canonical
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
+from headrace.process.regular_files import read_regular_text
 from headrace.vendors.load import load
 from spark.frames.admission import ReadLimits
 from spark.frames.refused_options import check_columns, check_without_topic, counterpart, has_topic
@@ -441,5 +441,5 @@ def load_settings(options: Mapping[str, str]) -> Settings:
         msgspec.json.encode(options).decode(),
         kind="json",
         environment=os.environ,  # noqa: TID251  # a process of Spark's driver: this is where it is composed
-        read_file=lambda path: Path(path).read_text(encoding="utf-8"),
+        read_file=read_regular_text,
     )

@@ -24,6 +24,7 @@ from headrace.formats.transforms.struct_objects import (
     opened,
     with_column,
 )
+from headrace.options.topic_expressions import replaced
 from headrace.options.transforms.chain import (
     ByLogicalTableRouter,
     DeleteMode,
@@ -32,7 +33,6 @@ from headrace.options.transforms.chain import (
     KeyOrValue,
     NameAdjustment,
 )
-from headrace.options.transforms.read_chain import replaced
 
 _ENVELOPE: Final = ".Envelope"
 _BEFORE: Final = "before"

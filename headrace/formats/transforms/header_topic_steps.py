@@ -32,6 +32,7 @@ from headrace.formats.transforms.step_values import Refused, RefusedRows, loosen
 from headrace.formats.transforms.struct_objects import StructObjects, opened, with_column
 from headrace.model.columns import Column, Headers
 from headrace.names.archive_names import is_topic_name
+from headrace.options.topic_expressions import replaced
 from headrace.options.transforms.chain import (
     DropHeaders,
     HeaderFrom,
@@ -39,7 +40,6 @@ from headrace.options.transforms.chain import (
     RegexRouter,
     TimestampRouter,
 )
-from headrace.options.transforms.read_chain import replaced
 
 NONE: Headers = ()
 _MOMENTS: Final[tuple[Callable[[Any], bool], ...]] = (

@@ -1,6 +1,5 @@
 """The chain of transforms over runs of records: which step applies to which of them, and what remains."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +46,7 @@ from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
 from headrace.model.columns import TRANSFORM_REFUSED, Column, KafkaRecords, Stage, null_column
 from headrace.options.choices import JsonFormat
+from headrace.options.topic_expressions import matches
 from headrace.options.transforms import chain as smt
 
 # -- Records that transforms made different, put together again: in few runs, each in the order of offsets ---
@@ -260,7 +260,7 @@ def _made(
 def _chosen(condition: smt.Condition, run: ConvertedRecords) -> npt.NDArray[np.bool_]:
     match condition.predicate:
         case smt.TopicNameMatches(pattern=pattern):
-            is_match = re.compile(pattern, re.ASCII).fullmatch(run.records.topic) is not None
+            is_match = matches(pattern, run.records.topic, is_ascii=True)
             found = np.full(len(run), is_match)
         case smt.HasHeaderKey(name=name):
             found = np.array([any(key == name for key, _ in each) for each in headers_of(run)], np.bool_)

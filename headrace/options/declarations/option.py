@@ -133,6 +133,16 @@ WITHOUT_MEANING: Final = (
     "aws.s3.sse.algorithm",
     "file.prefix.template",
     "file.max.records",
+    "config.action.reload",
+    "tasks.max.enforce",
+    "connector.plugin.version",
+    "key.converter.plugin.version",
+    "value.converter.plugin.version",
+    "header.converter.plugin.version",
+    "errors.log.include.messages",
+    "errors.retry.timeout",
+    "errors.deadletterqueue.context.headers.enable",
+    "transaction.boundary",
 )
 
 # Of these, what has an option of its own in a sink.
@@ -150,7 +160,6 @@ MEANT: Final[dict[str, str]] = {
     "region": "aws.s3.region",
     "prefix": "aws.s3.prefix",
     "group.id": "name",
-    "transaction.boundary": "transaction.boundary.interval.ms",
     "offset.storage.topic": "offsets.storage.topic",
     "aws.credentials.provider.class": "aws.credentials.provider",
     "aws.s3.bucket.prefix": "aws.s3.prefix",

@@ -6,11 +6,12 @@ Paths of fields have Kafka's second syntax: names with dots between, in backtick
 from collections.abc import Callable, Collection, Mapping
 from typing import Final, TypeVar
 
-from headrace.model.text_formatting import did_you_mean, similar
+from headrace.model.text_formatting import HINTED, did_you_mean, similar
 from headrace.names.date_fields import DateKind, has_short_name, read_zone
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, DatePatternError, read_date_pattern
 from headrace.options.given import Entry, Problems
+from headrace.options.topic_expressions import UNBOUNDED, is_unbounded
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 from headrace.options.value_types import listed
 
@@ -113,7 +114,7 @@ class AliasOptions:
     def regex(self, name: str, expected: str) -> str | None:
         """A regular expression of Java's, as Python's."""
         text = self.required(name, expected)
-        return None if text is None else self._read(name, text, java_regex, JavaRegexError)
+        return None if text is None else self._read(name, text, _of_topics, JavaRegexError)
 
     def dates(
         self,
@@ -154,7 +155,7 @@ class AliasOptions:
     def refuse_unknown(self, what: str) -> None:
         """Note the options that were not read: they mean nothing to `what`."""
         for name in sorted(self._entries.keys() - self._known):
-            close = similar(name, sorted(self._known))
+            close = similar(name, sorted(self._known)) if len(self._problems) < HINTED else None
             meant = None if close is None else self.prefix + close
             self.refuse(name, f"is not an option of {what}; {did_you_mean(meant, otherwise='remove it')}")
 
@@ -201,3 +202,10 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
         else:
             name, at = name + text[at], at + 1
     raise FieldPathError("a backtick (`) is not closed")
+
+
+def _of_topics(text: str) -> str:
+    found = java_regex(text)
+    if is_unbounded(found):
+        raise JavaRegexError(UNBOUNDED)
+    return found

@@ -4,14 +4,15 @@ Topics are those that a chain tells before any record is seen.
 """
 
 import json
-import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from headrace.model.text_formatting import did_you_mean, similar
+from headrace.model.text_formatting import HINTED, did_you_mean, similar
 from headrace.options.declarations.named_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
 from headrace.options.given import Entry, Problems
+from headrace.options.topic_expressions import matches, replaced
 from headrace.options.transforms import chain as smt
 from headrace.options.transforms.alias_options import AliasOptions
 from headrace.options.transforms.readers import PREDICATES, TRANSFORM_NAMES, TRANSFORMS
@@ -65,15 +66,17 @@ def _aliases(entries: Mapping[str, Entry], option: str, problems: Problems) -> l
     """The aliases that an option lists, each once; options of others are problems."""
     entry = entries.get(option)
     aliases = () if entry is None else listed(entry.text)
-    for alias in {alias for alias in aliases if aliases.count(alias) > 1}:
+    for alias in (alias for alias, count in Counter(aliases).items() if count > 1):
         problems.add(option, f"names {alias} twice; give the second another alias")
+    known = frozenset(aliases)
     for name, stray in entries.items():
         if not name.startswith(f"{option}."):
             continue
         rest = name.removeprefix(f"{option}.")
-        if not any(rest.startswith(f"{alias}.") for alias in aliases):
+        # An alias may have dots.
+        if not any(rest[:end] in known for end, sign in enumerate(rest) if sign == "."):
             alias = rest.partition(".")[0]
-            close = similar(alias, aliases)
+            close = similar(alias, aliases) if len(problems) < HINTED else None
             meant = None if close is None else f"{option}.{close}"
             hint = did_you_mean(meant, otherwise=f"add {alias} to {option}, or remove this")
             problems.add(stray.spelled, f"belongs to no alias that {option} lists; {hint}")
@@ -164,7 +167,7 @@ def _who(step: smt.TransformStep, topic: str) -> tuple[bool, bool]:
     predicate = step.condition.predicate
     if not isinstance(predicate, smt.TopicNameMatches):
         return True, True
-    is_match = re.compile(predicate.pattern, re.ASCII).fullmatch(topic) is not None
+    is_match = matches(predicate.pattern, topic, is_ascii=True)
     applies = is_match is not step.condition.negate
     return applies, not applies
 
@@ -183,15 +186,3 @@ def _routed(step: smt.TransformStep, topic: str) -> str:
             return form.replace("${topic}", topic).replace("${timestamp}", text)
         case _:
             return topic
-
-
-def replaced(pattern: str, replacement: str, text: str) -> str | None:
-    """The text with the first match replaced, as Java's `replaceFirst` does; None where not all matches.
-
-    What is found first can be less than the whole that matches.
-    """
-    compiled = re.compile(pattern, re.ASCII)
-    found = compiled.search(text)
-    if found is None or compiled.fullmatch(text) is None:
-        return None
-    return text[: found.start()] + found.expand(replacement) + text[found.end() :]

@@ -111,7 +111,7 @@ def _statement(given: Translation) -> Statement | None:
     try:
         statements = read_source_kcql(source)
     except KcqlError as error:
-        given.refuse(_KCQL, str(error))
+        given.refuse(_KCQL, given.marked(_KCQL, error))
         return None
     if len(statements) > 1:
         given.refuse(

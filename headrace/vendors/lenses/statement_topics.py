@@ -1,12 +1,12 @@
 """Which topics Lenses' statements are of: a record has that of the topic which transforms have given it."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from headrace.options.declarations.named_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
 from headrace.options.given import Problems, as_written
 from headrace.options.sink_forms import topic_pattern
+from headrace.options.topic_expressions import matches
 from headrace.options.transforms.chain import TransformChain
 from headrace.options.transforms.read_chain import reachable_topics, read_chain, routes_by_record
 from headrace.options.value_types import FormError, listed
@@ -101,7 +101,7 @@ def _translate_pattern(given: Translation, own: list[str], *, has_all: bool) -> 
     except FormError as error:
         given.refuse("topics.regex", f"is no regular expression of Python's: {error}")
         return
-    matching = [topic for topic in own if re.fullmatch(pattern, topic)]
+    matching = [topic for topic in own if matches(pattern, topic)]
     if has_all:
         given.rename("topics.regex", "topics.regex")
     elif matching:

@@ -108,7 +108,7 @@ _OWN_CODECS: Final = {"UNCOMPRESSED": "none", "DEFLATE": "gzip"}
 _SIDES: Final = {"leftpad": Side.LEFT, "rightpad": Side.RIGHT, "noop": Side.NONE}
 _METADATA: Final = ("topic", "partition", "offset", "timestamp")
 
-Refuse = Callable[[str], None]
+Refuse = Callable[[KcqlError], None]
 
 
 def unwritten_codec(statement: Statement, codec: str) -> str | None:
@@ -281,7 +281,7 @@ class StatementOptions:
 
     def _wrong(self, problem: str, each: Property | None) -> None:
         start, end = (self.statement.start, self.statement.end) if each is None else (each.start, each.end)
-        self._refuse(str(KcqlError(problem, source=self._source, start=start, end=end)))
+        self._refuse(KcqlError(problem, source=self._source, start=start, end=end))
 
 
 def _extension(form: str, codec: str) -> str:

@@ -174,7 +174,7 @@ def _translate_statements(given: Translation) -> None:
     try:
         statements = read_kcql(source)
     except KcqlError as error:
-        given.refuse(_KCQL, str(error))
+        given.refuse(_KCQL, given.marked(_KCQL, error))
         # One problem is enough: what a statement would have said is not missing besides.
         given.own("aws.s3.bucket.name", "unread", by=_KCQL)
         given.rename("topics", "topics")
@@ -185,7 +185,9 @@ def _translate_statements(given: Translation) -> None:
     topics = translate_topics(given, statements)
     codec, padding = _codec(given, statements), _padding(given)
     read = {
-        id(each): StatementOptions(each, source, lambda text: given.refuse(_KCQL, text))
+        id(each): StatementOptions(
+            each, source, lambda error: given.refuse(_KCQL, given.marked(_KCQL, error))
+        )
         for each in statements
     }
     base = read[id(first)].own(padding, codec)

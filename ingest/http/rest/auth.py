@@ -21,6 +21,7 @@ from typing import Final
 import structlog
 
 from headrace.model.errors import InvalidConfiguration
+from headrace.process.regular_files import open_regular
 from ingest.http.http_server import Response
 from ingest.http.rest.router import error_response
 
@@ -75,13 +76,11 @@ def read_accounts(path: str) -> Accounts:
     read it.
     """
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise _unfit(path, "it is no file")
             if about.st_mode & stat.S_IROTH:
                 raise _unfit(path, "everybody on this machine may read it; take that right away (chmod o-r)")
-            text = file.read(_MAX_BYTES).decode()
+            text = file.read(_MAX_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise _unfit(path, f"it cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:

@@ -2,10 +2,8 @@
 
 import json
 import re
-import stat
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from headrace.model.errors import HeadraceError
@@ -24,6 +22,7 @@ from headrace.options.vendor import (
     Direction,
 )
 from headrace.process.own_version import own_version
+from headrace.process.regular_files import read_regular
 from headrace.vendors.load import load
 
 _CLASSES: Final[Mapping[str, Direction]] = {
@@ -32,7 +31,6 @@ _CLASSES: Final[Mapping[str, Direction]] = {
 }
 _CLASS: Final = "connector.class"
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
-_MAX_STORE: Final = 1024 * 1024
 # Place, type and password of a store are held against each other.
 _STORE: Final = re.compile(r".*\bssl\.(key|trust)store\.")
 
@@ -123,7 +121,7 @@ def _problems(texts: Mapping[str, str], worker_config: str) -> list[Problem]:
             environment={},
             read_file=_read_nothing,
             worker_config=worker_config,
-            read_bytes=_read_store,
+            read_bytes=read_regular,
         )
     except SettingsError as error:
         is_unsure = _unsure(texts, worker_config)
@@ -208,12 +206,3 @@ def _value(name: str, shown: Mapping[str, str], errors: Mapping[str, list[str]])
 
 def _read_nothing(path: str) -> str:
     raise PermissionError(1, "references are not followed here", path)
-
-
-def _read_store(path: str) -> bytes:
-    """A trust store that the configuration names, unless it is no file or no store by its size."""
-    about = Path(path).stat()
-    if not stat.S_ISREG(about.st_mode) or about.st_size > _MAX_STORE:
-        raise PermissionError(1, "it is no file of at most 1 MiB", path)
-    with Path(path).open("rb") as file:
-        return file.read(_MAX_STORE)

@@ -72,9 +72,10 @@ class ConnectorDirectory(Protocol):
 # One transaction of the driver each; more are sent in several requests.
 MAX_OFFSETS: Final = 5_000
 _ITEMS_AT_ONCE: Final = 500
-_LIST_SECONDS: Final = 5.0
+LIST_SECONDS: Final = 5.0
+"""How long a list of all connectors waits for what each says of itself."""
 _NO_ANSWER: Final = (
-    f"it has not answered for {_LIST_SECONDS:.0f} s: it is very busy, or hangs; look at its own status, and "
+    f"it has not answered for {LIST_SECONDS:.0f} s: it is very busy, or hangs; look at its own status, and "
     "restart the process if it stays so"
 )
 READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -183,7 +184,7 @@ class RestRoutes:
         shown = [one for one in map(self._directory.find, names) if one is not None]
         # All are asked before any is waited for: one that hangs keeps no other from being shown.
         asked = [(one, one.port.ask_condition()) for one in shown]
-        deadline = time.monotonic() + _LIST_SECONDS
+        deadline = time.monotonic() + LIST_SECONDS
         return Response.of_json(
             {one.identity.name: _expanded(one, wanted, _answered(answer, deadline)) for one, answer in asked}
         )

@@ -12,7 +12,7 @@ from tests.headrace.options.loading import problems_with
 
 # Of other connectors, of Connect's worker, of operators' files.
 _FOREIGN: Final = """
-_comment task.class plugin.discovery connector.plugin.version tasks.max.enforce table.name.format
+_comment task.class plugin.discovery table.name.format
 internal.value.converter schema.enable schemas.enable aws.auth.mode locale rotate.interval.ms storage.class
 prefix.add.prefix topics.file.name.format format max.request.size partition.field confluent.license
 confluent.topic.bootstrap.servers key.subject.name.strategy s3.object.tagging.enabled s3.force.path.style
@@ -21,8 +21,8 @@ insert.mode auto.create auto.evolve pk.mode pk.fields connection.url connection.
 key.ignore schema.ignore type.name write.method hadoop.conf.dir hive.integration hive.metastore.uris
 iceberg.tables gcs.bucket.name azblob.container.name batch.size linger.ms client.id auto.offset.reset
 value.deserializer config.providers config.storage.topic status.storage.topic rest.port plugin.path
-value.converter.connect.meta.data value.converter.flatten.unions topic.creation.groups errors.retry.timeout
-errors.log.include.messages errors.deadletterqueue.context.headers.enable config.action.reload data.format
+value.converter.connect.meta.data value.converter.flatten.unions topic.creation.groups
+data.format
 time.interval kafka.api.key kafka.auth.mode mode topic.partitions s3.poll.interval.ms records.per.file
 compression.codec retention.ms cleanup.policy restart.policy enabled class spec kind metadata unheard.of
 """

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from headrace.model.connector_records import ConnectorRecord, encode
 from headrace.options import SettingsError
@@ -212,3 +213,24 @@ def test_a_file_that_breaks_is_still_of_its_connector(tmp_path: Path) -> None:
     other.unlink()
     file.write_text('{"name": "bills", "topic": "t"}')
     assert {name: one.problem for name, one in files.records().items()} == {"bills": None}
+
+
+def test_files_that_look_like_configurations_and_are_not_read_are_named(tmp_path: Path) -> None:
+    """Once, until there are others."""
+    for name in ("a.json", "orders.yaml", "D.JSON", "notes.txt", ".hidden.yml"):
+        (tmp_path / name).write_text('{"topics": "t"}')
+    files = ConnectorFiles(tmp_path)
+    with capture_logs() as logs:
+        assert set(files.records()) == set(files.records()) == {"a"}
+        (tmp_path / "D.JSON").unlink()
+        files.records()
+    named = [one["files"] for one in logs if one["event"] == "connector_files_not_read"]
+    assert named == [["D.JSON", "orders.yaml"], ["orders.yaml"]]
+
+
+def test_a_pipe_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """It is not waited for."""
+    os.mkfifo(tmp_path / "pipe.json")
+    problem = ConnectorFiles(tmp_path).records()["pipe"].problem
+    assert problem is not None
+    assert "it is no file" in problem

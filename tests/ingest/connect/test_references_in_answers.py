@@ -12,8 +12,8 @@ from headrace.kafka.control_records import TargetState
 from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.options import SettingsError
-from headrace.options.configuration_text import led_to, with_references
 from headrace.options.describe import unresolved
+from headrace.options.references import led_to, with_references
 from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedOffsets, HostedPort
 from ingest.connect.worker_view import shown_connector
@@ -64,6 +64,28 @@ def test_what_a_reference_leads_to_is_in_no_answer(
 
     for shown in (answer, judged):
         assert "hunter2" not in json.dumps(shown)
+
+
+@pytest.mark.parametrize(
+    ("secret", "at"),
+    [
+        ("correct horse battery", 1),
+        ("INSERT INTO horse battery", 19),
+        ("INSERT INTO a-b SELECT * FROM t PROPERTIES('horse'=1)", 44),
+        ("INSERT INTO b SELECT * FROM t 'horse", 31),
+    ],
+)
+def test_an_error_of_kcql_names_the_place_and_no_word_of_it(tmp_path: Path, secret: str, at: int) -> None:
+    """Words of letters are no secrets anywhere else, and each token of a statement may be named."""
+    (tmp_path / "file").write_text(secret)
+    given = {**_LENSES, "connect.s3.kcql": f"${{dir:{tmp_path}:file}}"}
+    status, answer = Worker().ask("PUT", "/connectors/c/config", given)
+
+    assert status == 400
+    assert f"what its references lead to is wrong at character {at};" in answer["message"]
+    assert not any(word in answer["message"] for word in ("correct", "horse", "battery"))
+    _, plain = Worker().ask("PUT", "/connectors/c/config", {**given, "connect.s3.kcql": secret})
+    assert "^" in plain["message"]
 
 
 def _plugin(config: dict[str, str]) -> str:

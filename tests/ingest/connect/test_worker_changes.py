@@ -279,6 +279,27 @@ def test_a_put_of_what_is_shown_changes_nothing_and_keeps_secrets(worker: Worker
     assert (config["topic"], config["aws.secret.access.key"]) == ("other", "s3cret")
 
 
+@pytest.mark.parametrize("config", [SOURCE, SINK, {**SINK, "topics.regex": "a.*", "topics": None}])
+def test_a_class_that_is_only_shown_is_no_change(worker: Worker, config: Mapping[str, str | None]) -> None:
+    """A connector that was created without a class is shown with one: what was shown is sent back."""
+    own = {name: text for name, text in config.items() if name != "connector.class" and text is not None}
+    assert worker.ask("POST", "/connectors", {"name": "x", "config": own})[0] == 201
+    shown = worker.ask("GET", "/connectors/x/config")[1]
+    writes = worker.store.writes
+
+    assert worker.ask("PUT", "/connectors/x/config", shown)[0] == 200
+    assert worker.ask("PATCH", "/connectors/x/config", shown)[0] == 200
+    assert worker.ask("PUT", "/connectors/x/config", own)[0] == 200
+    assert worker.store.writes == writes
+    assert worker.ask("PUT", "/connectors/x/config", {**shown, "aws.s3.region": "eu-west-1"})[0] == 200
+    assert "connector.class" not in worker.records()["x"].config
+    # Another class is a change.
+    own_class = "HeadraceSource" if "topic" in own else "HeadraceSink"
+    assert worker.ask("PUT", "/connectors/x/config", {**shown, "connector.class": own_class})[0] == 200
+    kept = None if own_class == shown["connector.class"] else own_class
+    assert worker.records()["x"].config.get("connector.class") == kept
+
+
 _SHOWN = [
     ("aws.access.key.id", "AKIA", "AKIA"),
     ("aws.s3.proxy.url", "http://proxy:3128", "http://proxy:3128"),

@@ -79,6 +79,18 @@ def test_little_is_needed() -> None:
         ("bootstrap.servers=b:1\nlisteners=https://:8443", False, "only http:// is served"),
         ("bootstrap.servers=b:1\nlisteners=http://h:port", False, "expected http://HOST:PORT"),
         ("bootstrap.servers=b:1\nlisteners=127.0.0.1:8083", False, "expected http://HOST:PORT"),
+        ("bootstrap.servers=b:1\nlisteners=http://h:0", False, "expected http://HOST:PORT"),
+        (
+            '{"name": "x", "config": {"topics": "t"}}',
+            True,
+            "is the configuration of a connector (config)",
+        ),
+        (
+            "name=x\nconnector.class=HeadraceSink\nbootstrap.servers=b:1",
+            False,
+            "(connector.class): create it",
+        ),
+        ('{"name": "x", "topic": "t", "aws.s3.bucket.name": "b"}', True, "`headrace run` runs it alone"),
         ("bootstrap.servers=b:1\nrest.listen=", False, "rest.listen = '': expected HOST:PORT"),
         ("bootstrap.servers=b:1\nrest.listen=8083", False, "rest.listen = '8083': expected HOST:PORT"),
         ("bootstrap.servers=b:1\nsession.timeout.ms=soon", False, "session.timeout.ms = 'soon'"),

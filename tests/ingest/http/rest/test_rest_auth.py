@@ -1,6 +1,7 @@
 """Who may use the REST interface, and the file that says so."""
 
 import base64
+import os
 from email.message import Message
 from pathlib import Path
 
@@ -91,6 +92,19 @@ def test_a_file_that_is_not_there(tmp_path: Path, name: str, why: str) -> None:
     """The reason is the system's."""
     with pytest.raises(InvalidAuthFile, match=why):
         read_accounts(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("text", [b"\xef\xbb\xbfann:secret1\n", b"\xef\xbb\xbf# users\nann:secret1\n"])
+def test_a_byte_order_mark_belongs_to_no_user(tmp_path: Path, text: bytes) -> None:
+    """Editors put it before the first line, whose user could not log in."""
+    assert read_accounts(_file(tmp_path, text)).admit(_headers(_basic("ann:secret1"))) is None
+
+
+def test_a_pipe_is_no_file_of_accounts(tmp_path: Path) -> None:
+    """It is not waited for."""
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(InvalidAuthFile, match="it is no file"):
+        read_accounts(str(tmp_path / "pipe"))
 
 
 def test_accounts_do_not_show_themselves(tmp_path: Path) -> None:

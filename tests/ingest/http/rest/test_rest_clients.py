@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from email.message import Message
 
 import pytest
 
 from ingest.http import http_server as endpoints
-from ingest.http.http_server import HttpServer
+from ingest.http.http_server import HttpServer, Request, Response
 from tests.ingest.http.rest.raw import connected
 from tests.ingest.http.rest.recording_connector import FakeConnector
 from tests.ingest.http.rest.test_rest_server import serve, settings
@@ -199,3 +200,39 @@ def test_who_has_a_password_may_use_any_name(tmp_path_factory: pytest.TempPathFa
         made.close()
 
     assert (refused.status, answer.status) == (401, 200)
+
+
+@pytest.mark.parametrize("scheme", ["http", "HTTPS"])
+def test_a_target_may_have_scheme_and_host(server: HttpServer, scheme: str) -> None:
+    """Proxies send it so, and every server takes it; the host in it is judged as a Host is."""
+    with connected(server.port) as client:
+        for path in ("/connectors/uploads/status", "//connectors/uploads/status?x"):
+            assert client.ask("GET", f"{scheme}://localhost:{server.port}{path}").status == 200
+        assert client.ask("GET", f"{scheme}://localhost").status == 200
+        assert client.ask("GET", f"{scheme}://evil.example/connectors").status == 403
+
+
+@pytest.mark.parametrize(
+    "path", ["/internal/workers/w", "http://localhost/internal/workers/w", "http://[::1]//internal/workers/w"]
+)
+def test_who_may_ask_is_judged_by_the_path_alone(path: str) -> None:
+    """However the target is written, admission is shown what is routed."""
+    admitted: list[str] = []
+
+    def admit(path: str, _headers: Message) -> None:
+        admitted.append(path)
+
+    routed: list[str] = []
+
+    def answer(request: Request) -> Response:
+        routed.append(request.path)
+        return Response.of_json({})
+
+    server = HttpServer("127.0.0.1", 0, answer, option="rest.listen", methods=None, admit=admit, max_body=1)
+    server.start()
+    try:
+        with connected(server.port) as client:
+            assert client.ask("GET", path).status == 200
+    finally:
+        server.close()
+    assert admitted == routed == ["/internal/workers/w"]

@@ -1,0 +1,207 @@
+r"""Whether a regular expression matches a topic's name, and the name that it makes of one.
+
+Python's `re` tries every way to match, and holds the interpreter, and with it all connectors of a worker:
+`(\w+-?)+\.events` takes hours for a name of forty letters. RE2 walks a name once. It answers wherever it
+means the same by an expression as Python, and Python where an expression cannot become slow or RE2 does not
+know it; `is_unbounded` is asked of expressions first, so that none is left that is slow for Python.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from importlib import import_module
+from typing import Any, Final
+
+# What means the same to both of a printable text: no numbers behind a backslash (an octal number to one), no
+# {,3} (a text to RE2), no [ within [..] (a class to RE2).
+_ESCAPE: Final = r"\\(?:x[0-9A-Fa-f]{2}|[dDwWsStnrfv]|[^\w\n])"
+# The end of a text as `java_regex` says it, and Python's: names have no line ends.
+_JAVA_END: Final = r"(?=(?:\r\n|[\n\r\x85\u2028\u2029])?\Z)"
+_TOKEN: Final = re.compile(
+    rf"""(?P<end>{re.escape(_JAVA_END)}|\\Z)
+    |(?P<escape>{_ESCAPE}|\\[bBA])
+    |(?P<class>\[\^?\]?(?:{_ESCAPE}|[^\\\[\]])*\])
+    |(?P<flags>\(\?[ims]+\))
+    |(?P<open>\((?:\?(?:P<[A-Za-z_]\w*>|[ims]*(?:-[ims]+)?:)|(?!\?)))
+    |(?P<close>\))
+    |(?P<repeat>(?:[*+?]|\{{[0-9]{{1,4}}(?:,[0-9]{{0,4}})?\}})(?:\?|(?!\+))(?!\+))
+    |(?P<bar>\|)
+    |(?P<sign>[^\\\[\](){{}}*+?|\n])""",
+    re.VERBOSE | re.ASCII,
+)
+_FLAGS: Final = re.compile(r"(?:\(\?[ims]+\))?")
+_IGNORES_CASE: Final = re.compile(r"\(\?[ms-]*i")
+_AHEAD: Final = re.compile(r"\^*\(\?([=!])")
+_REPEATED_GROUP: Final = re.compile(r"\)[*+?{]")
+_FEW: Final = 2
+# What RE2 may be asked for of one match, less what is before it and itself.
+_GROUPS: Final = 7
+_REFERENCE: Final = re.compile(r"\\g<(\w+)>|\\\\")
+
+
+@lru_cache(maxsize=20_000)
+def matches(pattern: str, name: str, *, is_ascii: bool = False) -> bool:
+    """Whether this expression (Python's, with `re.ASCII` where `is_ascii`) matches the whole name."""
+    judge = _judge(pattern) if _is_walked(pattern, name) else None
+    if judge is not None:
+        return judge(name)
+    return re.fullmatch(pattern, name, re.ASCII if is_ascii else 0) is not None
+
+
+@lru_cache(maxsize=20_000)
+def replaced(pattern: str, replacement: str, text: str) -> str | None:
+    """The text with the first match replaced, as Java's `replaceFirst` does; None where not all matches.
+
+    What is found first can be less than the whole that matches.
+    """
+    if not matches(pattern, text, is_ascii=True):
+        return None
+    compiled = re.compile(pattern, re.ASCII)
+    if _is_walked(pattern, text) and compiled.groups <= _GROUPS:
+        walked = _re2(pattern)
+        if walked is not None:
+            return _replaced_by_re2(walked, compiled, replacement, text)
+    found = compiled.search(text)
+    if found is None:
+        return None
+    return text[: found.start()] + found.expand(replacement) + text[found.end() :]
+
+
+def is_unbounded(pattern: str) -> bool:
+    """Whether a valid expression may take for ever: RE2 does not know it, and it repeats what repeats."""
+    return not _is_plain(pattern) and _judge(pattern) is None and _is_nested(pattern)
+
+
+UNBOUNDED: Final = (
+    "it repeats without end what repeats without end, as (a+)+ does, next to a look-around or a back "
+    "reference: one name could take hours; write the inner one without + and *, or leave the other out"
+)
+"""What is wrong with such an expression."""
+
+
+def _is_walked(pattern: str, text: str) -> bool:
+    """Whether RE2 is asked: of texts where both mean the same by letters and ends."""
+    # Without regard to case RE2 has letters of other alphabets, too.
+    is_alike = text.isprintable() and (text.isascii() or _IGNORES_CASE.search(pattern) is None)
+    return bool(text) and is_alike and not _is_plain(pattern)
+
+
+def _is_plain(pattern: str) -> bool:
+    """Whether no text takes Python long: nothing repeats a group, few repetitions, few choices."""
+    few = sum(pattern.count(sign) for sign in "*+{?") <= _FEW and pattern.count("(") <= _FEW
+    return few and _REPEATED_GROUP.search(pattern) is None
+
+
+@lru_cache(maxsize=512)
+def _judge(pattern: str) -> Callable[[str], bool] | None:
+    """What says by RE2 whether the expression matches a whole name; None where RE2 may mean another thing."""
+    parts = _parts(pattern)
+    if parts is None:
+        return None
+    ahead, rest = parts
+    asked = [(is_there, _re2(one)) for is_there, one in ahead]
+    whole = _re2(rest)
+    if whole is None or any(one is None for _, one in asked):
+        return None
+    return lambda name: (
+        _is_found(rf"\A(?:{whole})\z", name)
+        and all(_is_found(rf"\A(?:{one})", name) is is_there for is_there, one in asked)
+    )
+
+
+def _parts(pattern: str) -> tuple[list[tuple[bool, str]], str] | None:
+    """Look-aheads with which an expression begins, each with whether it has to match, and the rest."""
+    flags = _FLAGS.match(pattern)
+    prefix = flags[0] if flags is not None else ""
+    at, found = len(prefix), list[tuple[bool, str]]()
+    while (ahead := _AHEAD.match(pattern, at)) is not None and not pattern.startswith(_JAVA_END, at):
+        end = next((place for place, kind, depth in _tokens(pattern, ahead.end()) if depth < 0), None)
+        if end is None or pattern[end + 1 : end + 2] in {"*", "+", "?", "{"}:
+            return None
+        found.append((ahead[1] == "=", prefix + pattern[ahead.end() : end]))
+        at = end + 1
+    if found and any(kind == "bar" and depth == 0 for _, kind, depth in _tokens(pattern, at)):
+        return None
+    return found, prefix + pattern[at:]
+
+
+def _tokens(pattern: str, at: int) -> Iterator[tuple[int, str, int]]:
+    """Where each token is, its kind, and how deep in groups it is, after it; ends where one is unknown."""
+    depth = 0
+    while (token := _TOKEN.match(pattern, at)) is not None:
+        kind = token.lastgroup or ""
+        depth += {"open": 1, "close": -1}.get(kind, 0)
+        yield at, kind, depth
+        at = token.end()
+
+
+@lru_cache(maxsize=512)
+def _re2(pattern: str) -> str | None:
+    """The same expression for RE2; None where RE2 does not know it, or may mean another thing by it."""
+    if not pattern.isascii():
+        return None
+    written, at = list[str](), 0
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        if token is None:
+            return None
+        written.append(r"\z" if token.lastgroup == "end" else token[0])
+        at = token.end()
+    found = "".join(written)
+    try:
+        _is_found(rf"\A(?:{found})\z", "")
+    except ValueError:
+        # Arrow's, of an expression that RE2 finds too large.
+        return None
+    return found
+
+
+def _is_found(walked: str, text: str) -> bool:
+    arrow, compute = _arrow()
+    return bool(compute.match_substring_regex(arrow.array([text], arrow.string()), pattern=walked)[0].as_py())
+
+
+def _arrow() -> tuple[Any, Any]:
+    # Loaded for who has such an expression alone: reading a configuration needs no Arrow.
+    return import_module("pyarrow"), import_module("pyarrow.compute")
+
+
+def _replaced_by_re2(walked: str, compiled: re.Pattern[str], replacement: str, text: str) -> str:
+    """See `replaced`, of a text that matches: what is before the first match, it, and each of its groups."""
+    arrow, compute = _arrow()
+    wanted = "\n".join(rf"\{number}" for number in range(1, compiled.groups + 3))
+    found = compute.replace_substring_regex(
+        arrow.array([text], arrow.string()), pattern=rf"\A(.*?)({walked})(?:.*)\z", replacement=wanted
+    )
+    before, *groups = found[0].as_py().split("\n")
+
+    def filled(reference: re.Match[str]) -> str:
+        name = reference[1]
+        if name is None:
+            return "\\"
+        return str(groups[int(name) if name.isdigit() else compiled.groupindex[name]])
+
+    return f"{before}{_REFERENCE.sub(filled, replacement)}{text[len(before) + len(groups[0]) :]}"
+
+
+# Of what Python takes, what opens and closes groups, and what repeats without end.
+_ANY_TOKEN: Final = re.compile(
+    r"\\.|\[\^?\]?(?:\\.|[^\\\]])*\]|(?P<open>\()|(?P<close>\)(?P<outer>[*+]|\{[0-9]*,\})?)|(?P<inner>[*+]|\{[0-9]*,\})|.",
+    re.DOTALL,
+)
+
+
+def _is_nested(pattern: str) -> bool:
+    """Whether a group that repeats without end has something in it that does."""
+    open_groups = [False]
+    for token in _ANY_TOKEN.finditer(pattern):
+        if token["open"]:
+            open_groups.append(False)
+        elif token["close"]:
+            repeats = open_groups.pop() if len(open_groups) > 1 else False
+            if repeats and token["outer"]:
+                return True
+            open_groups[-1] |= repeats or token["outer"] is not None
+        elif token["inner"]:
+            open_groups[-1] = True
+    return False
