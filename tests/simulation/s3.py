@@ -68,6 +68,8 @@ class Weather:
     """Operations that are refused."""
     denied: set[str] = field(default_factory=set)
     """Buckets of which everything is refused."""
+    failing_until: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By bucket and key, until when reads of an object are answered by 503."""
 
     def strikes(self, kind: str, operation: str) -> bool:
         """Whether this call meets it."""
@@ -504,6 +506,8 @@ class SimulatedS3:
         self._all.on_call(operation, given)
         if operation in weather.forbidden or given["Bucket"] in weather.denied:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
+        if operation == "GetObject" and weather.failing_until.get(_place(given), 0.0) > kernel.now:
+            raise refused(operation, "SlowDown", 503)
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)
         if given.get("Key") in self._all.objects[given["Bucket"]] and weather.strikes("replaced", operation):
@@ -588,6 +592,10 @@ class SimulatedS3:
             "Metadata": dict(stored.metadata),
             "VersionId": stored.version,
         }
+
+
+def _place(given: Mapping[str, Any]) -> tuple[str, str]:
+    return given["Bucket"], given["Key"]
 
 
 def _tags(given: Mapping[str, Any]) -> dict[str, str]:
