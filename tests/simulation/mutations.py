@@ -667,6 +667,28 @@ MUTATIONS: Final = {
         "refuse_without_value(np.ones(len(structs), bool) if value is None else None, faults)",
         "refuse_without_value(None, faults)",
     ),
+    "hidden names are said, twice": Mutation(
+        "sink",
+        "an object whose name S3 does not tell of waits, and is one of the problems",
+        "ingest/service/sink/completer.py",
+        'if left.times > TIMES_GONE and (why := _WAITS.get(found.state, "")):',
+        "if False:",
+        (
+            (
+                "ingest/sink/partitions.py",
+                "if counts.oldest_pending_ms is not None and counts.oldest_pending_ms > max_pending_age_ms "
+                "and oldest:",
+                "if False:",
+            ),
+        ),
+    ),
+    "hidden names are no free ones": Mutation(
+        "sink",
+        "an object whose name may be taken, as a 403 does not tell, is not given up",
+        "headrace/s3/upload_calls.py",
+        "was none about credentials.\n            return Completion(CompletionState.UNPROVEN)",
+        "was none about credentials.\n            return Completion(CompletionState.COMPLETED)",
+    ),
     "nulls that are archived": Mutation(
         "sink",
         "such a tombstone is no bad record where an object has it",

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
 from tests.simulation.bare_nulls import is_bare
+from tests.simulation.hidden_names import HIDDEN
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.null_objects import closed_by_nulls, refused_nulls
 from tests.simulation.reported_nulls import is_reporting, may_leave_nulls_out, nulls_elsewhere
@@ -21,6 +22,7 @@ _OTHERWISE: Final = frozenset(
         "change",
         "foreign name",
         GROUP_MOVED,
+        HIDDEN,
         "log cut off",
         "pause connector",
         "reset",

@@ -286,7 +286,7 @@ class Planner:
 
     @property
     def problem(self) -> str | None:
-        """Why nothing more is listed, where that needs somebody."""
+        """Why nothing more is listed, where an operator has to help; None where that is not so."""
         return self._full.problem
 
     @property
