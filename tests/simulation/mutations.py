@@ -676,9 +676,8 @@ MUTATIONS: Final = {
         (
             (
                 "ingest/sink/partitions.py",
-                "if counts.oldest_pending_ms is not None and counts.oldest_pending_ms > max_pending_age_ms "
-                "and oldest:",
-                "if False:",
+                "counts.oldest_pending_ms > max_pending_age_ms and oldest:",
+                "oldest.sealed_ms < 0:",
             ),
         ),
     ),
