@@ -97,11 +97,12 @@ def build_snapshot(
         of_bucket("objects", bucket, among=buckets): sentence
         for bucket, sentence in catalogue.access_problems.items()
     }
+    full = {} if planner.problem is None else {"pending": planner.problem}
     return replace(
         before,
         role="leader",
         # One topic that is missing leaves the others; what cannot be listed or read leaves nothing.
-        ready=not (statistics.problems or denied),
+        ready=not (statistics.problems or denied or full),
         mode=statistics.mode,
         mode_reason=statistics.mode_reason,
         at_ms=now.wall_ms,
@@ -118,7 +119,7 @@ def build_snapshot(
         bad_records=dict(statistics.bad_records),
         event_to_commit=statistics.latency.shown,
         last_full_listing_ms=statistics.last_full_listing_ms,
-        problems={**statistics.problems, **denied, **missing},
+        problems={**statistics.problems, **denied, **missing, **full},
         reading=tuple(map(_reading, planner.slots_at_work())),
         recent=tuple(statistics.recent),
         quarantined=statistics.quarantine.newest(

@@ -72,6 +72,7 @@ class ObjectColumns:
         self._kind = _kind_of(schema)
         self._encoder = encoder
         self._is_settled = False
+        self._has_values = False
 
     def taken(self, records: ConvertedRecords, schema: RowSchema, *, ahead: int = 0) -> Taken:
         """Which of these records, whose schema this is, come into the object after `ahead` others."""
@@ -110,6 +111,7 @@ class ObjectColumns:
         """The same, to try what records would do to it."""
         found = ObjectColumns(self._output, self._schema, self._encoder)
         found._kind, found._is_settled = self._kind, self._is_settled
+        found._has_values = self._has_values
         return found
 
     def _declared(self, records: ConvertedRecords, schema: RowSchema) -> Taken:
@@ -120,9 +122,22 @@ class ObjectColumns:
                 return self._declared(records.slice(0, 1), schema)
             # It has one of its own, where its own schema holds it: what is open does not decide.
             change = NewObject()
+        if not self._has_values and not records.value.nulls().all():
+            if isinstance(change, Refused) or (isinstance(change, Projected) and self._is_other(schema)):
+                # Its nulls have the schema of what was fetched with them, which promises nothing here.
+                change = NewObject()
+            self._has_values = not isinstance(change, NewObject)
         if isinstance(change, NewObject | Refused):
             return Taken(0, change=change)
         return Taken(len(records))
+
+    def _is_other(self, schema: RowSchema) -> bool:
+        """Whether values of this schema are of another version than the object's, as they were registered."""
+        opened = None if self._schema.value is None else self._schema.value.schema
+        new = None if schema.value is None else schema.value.schema
+        if opened is None or new is None or opened.is_made or new.is_made:
+            return False
+        return None not in (opened.version, new.version) and opened.version != new.version
 
     def _nulls(self, records: ConvertedRecords, schema: RowSchema) -> Taken:
         """Nulls without a schema join an object of any."""

@@ -144,8 +144,9 @@ class PartitionObjects:
     def _joining(self, one: OpenGroup, converted: ConvertedRecords) -> ConvertedRecords:
         """The records for an object that is open: nulls by names of schemas are of none, unless it began so.
 
-        Else they would close an object of values without a schema's name, and those the next one: they have
-        that of the first null, or of any value without a name that was read before, of other groups too.
+        Else they would close an object of values without a schema's name, and those the next one, or not be
+        taken: they have the schema of the first null, or of a value without a name that was read before or
+        with them, of other groups too. Of records that begin with nulls these alone.
         """
         value = converted.value
         if not self._tools.shapes.values.names.shows_schemas or not isinstance(value, TypedColumn):
@@ -155,9 +156,11 @@ class PartitionObjects:
         # Asked first: it costs the same for any number of records, and most are of the object's schema.
         if one.columns.has_values_of(self._naming.shape(one.group).schema_of(converted)):
             return converted
-        if not value.nulls().all():
+        filled = np.flatnonzero(~value.nulls())
+        nulls = int(filled[0]) if len(filled) else len(converted)
+        if not nulls:
             return converted
-        return replace(converted, value=schemaless_nulls(len(converted)))
+        return replace(converted.slice(0, nulls), value=schemaless_nulls(nulls))
 
     def _write_alone(self, group: str, converted: ConvertedRecords, now_ms: int) -> None:
         rotation = self._tools.rotation
@@ -262,7 +265,7 @@ class PartitionObjects:
 
         After a record that no object takes, or with which the object closes, some may be left.
         """
-        one = self._open.get(group)
+        one, count = self._open.get(group), len(converted)
         converted = converted if one is None else self._joining(one, converted)
         schema = self._naming.shape(group).schema_of(converted)
         if one is None:
@@ -277,7 +280,7 @@ class PartitionObjects:
             return _Added(taken.rows + 1, is_all=False)
         if taken.change is not None:
             self._close_with(group, RotateReason.SCHEMA, now_ms)
-        return _Added(taken.rows, is_all=taken.rows == len(converted))
+        return _Added(taken.rows, is_all=taken.rows == count)
 
     def _new_object(
         self, group: str, converted: ConvertedRecords, schema: RowSchema, now_ms: int

@@ -35,6 +35,8 @@ _HELD: Final = "dead_letters"
 # Of a partition that fails again and again where it is read again: everything is uploaded again each time.
 _LONGEST_DELAY: Final = 30.0
 _MOST_DOUBLINGS: Final = 6
+# What fails whenever an object is completed may do so once in each `rotate.interval.ms`: an hour, mostly.
+_FORGOTTEN_SECONDS: Final = 2 * 3600.0
 # Each question about a dead letter topic may take its time, and a transaction that fails a minute.
 _FIRST_HELD_PAUSE: Final = 1.0
 _LONGEST_HELD_PAUSE: Final = 30.0
@@ -84,11 +86,12 @@ class _Held:
 
 @dataclass(slots=True)
 class _Failing:
-    """Why a partition is read again, how often in a row for that, and when it is next."""
+    """Why a partition is read again, how often in a row for that, when it is next, and whether it waits."""
 
     why: str
     count: int = 0
     read_at: float = 0.0
+    is_delayed: bool = False
 
 
 class RecordFeed:
@@ -116,8 +119,6 @@ class RecordFeed:
         self._pause = _FIRST_PAUSE
         self._retry_at = 0.0
         self._held: _Held | None = None
-        # By partition: when it is read again.
-        self._delayed: dict[TopicPartition, float] = {}
         self._failing: dict[TopicPartition, _Failing] = {}
 
     def add(self, records: KafkaRecords, now_ms: int) -> None:
@@ -152,17 +153,17 @@ class RecordFeed:
         """Read nothing of it for a while, the longer the more `times` it has failed at one place; for `read`.
 
         What fails for the same reason `why` is counted as well: `times` begins again with each commit, which
-        may be of other groups' objects. Once may be a coincidence, and is not waited for.
+        may be of other groups' objects. Once may be a coincidence, and is not waited for, nor is what comes
+        again long after it was over.
         """
-        known = self._failing.get(partition)
-        if known is None or known.why != why:
+        now, known = self._now(), self._failing.get(partition)
+        if known is None or known.why != why or now - known.read_at > _FORGOTTEN_SECONDS:
             known = self._failing[partition] = _Failing(why)
         known.count = max(known.count + 1, times)
         pause = 0.0
         if known.count > 1:
             pause = min(_FIRST_PAUSE * 2 ** min(known.count - 2, _MOST_DOUBLINGS), _LONGEST_DELAY)
-            self._delayed[partition] = self._now() + pause
-        known.read_at = self._now() + pause
+        known.read_at, known.is_delayed = now + pause, pause > 0
 
     def is_waiting(self, partition: TopicPartition) -> bool:
         """Whether records of it are fetched and not written."""
@@ -278,14 +279,16 @@ class RecordFeed:
 
     def _look_at_delayed(self) -> None:
         now = self._now()
-        due = [partition for partition, at in self._delayed.items() if at <= now]
+        due = [one for one, failing in self._failing.items() if failing.is_delayed and failing.read_at <= now]
         for partition in due:
-            del self._delayed[partition]
+            self._failing[partition].is_delayed = False
         if due:
             self._resume(due)
 
     def _is_kept_back(self, partition: TopicPartition) -> bool:
-        return partition in self._delayed or (self._held is not None and partition in self._held.partitions)
+        failing = self._failing.get(partition)
+        is_delayed = failing is not None and failing.is_delayed
+        return is_delayed or (self._held is not None and partition in self._held.partitions)
 
     def _resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these, but for those that something else keeps back."""

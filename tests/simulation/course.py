@@ -340,6 +340,8 @@ class Course:
         made.bucket.weather.failing.clear()
         made.bucket.weather.forbidden.clear()
         made.bucket.weather.denied.clear()
+        made.bucket.weather.failing_until.clear()
+        made.bucket.weather.hidden_until.clear()
         for refused in (made.broker.denied, made.broker.hidden, made.broker.leaderless):
             refused.clear()
         made.broker.changed.give()

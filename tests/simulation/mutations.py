@@ -616,6 +616,78 @@ MUTATIONS: Final = {
         "if not faults or not is_own or not offsets.is_replaying or offsets.earlier:",
         "if True:",
     ),
+    "nulls that were written before": Mutation(
+        "sink",
+        "a null that was read before it was to be reported stops nothing, and has no dead letter",
+        "spark/sink/partition_work.py",
+        "return is_null and self._offsets.refuse_changed([fault.offset]) is not None",
+        "return False and is_null",
+    ),
+    "zeros prove nothing": Mutation(
+        "restore",
+        "names with zeros wait for the listing of their partition as those without do",
+        "ingest/source/planner/listing_order.py",
+        "begin, end = _digits_of(pending)\n",
+        'begin, end = _digits_of(pending)\n        if pending.object.id.key[begin:begin + 2] == "00":\n'
+        "            return False\n",
+    ),
+    "events wait for the listing": Mutation(
+        "restore",
+        "what an event tells of waits for lower offsets that the first listing shows later",
+        "ingest/source/planner/listing_order.py",
+        "        if self._listed is None or self._listed[pending.object.id.bucket].is_complete:\n"
+        "            return False\n",
+        "        if pending.is_fresh or self._listed is None:\n            return False\n",
+    ),
+    "events of one digit wait as well": Mutation(
+        "restore",
+        "an event of an offset of one digit waits for those below it",
+        "ingest/source/planner/listing_order.py",
+        "if is_first or not pending.is_fresh or self._listed[pending.object.id.bucket].has_passed(key):",
+        "if True:",
+    ),
+    "a full table is said": Mutation(
+        "restore",
+        "what waits for room next to an object that fails is one of the problems",
+        "ingest/source/planner/full_table.py",
+        "if since_ms is None or self._now_ms - since_ms < _LONG_MS or self._failed is None:",
+        "if True:",
+    ),
+    "values that are no number of JSON": Mutation(
+        "restore",
+        "a value that is NaN or infinite by itself is a bad record, and no tombstone",
+        "headrace/formats/row_members.py",
+        "if nulls.any() and not isinstance(kind, pa.BaseExtensionType):",
+        "if False:",
+    ),
+    "rows without a value": Mutation(
+        "restore",
+        "a row whose object left values out is a bad record, and no tombstone",
+        "headrace/vendors/aiven/rows.py",
+        "refuse_without_value(np.ones(len(structs), bool) if value is None else None, faults)",
+        "refuse_without_value(None, faults)",
+    ),
+    "hidden names are said, twice": Mutation(
+        "sink",
+        "an object whose name S3 does not tell of waits, and is one of the problems",
+        "ingest/service/sink/completer.py",
+        'if left.times > TIMES_GONE and (why := _WAITS.get(found.state, "")):',
+        "if False:",
+        (
+            (
+                "ingest/sink/partitions.py",
+                "counts.oldest_pending_ms > max_pending_age_ms and oldest:",
+                "oldest.sealed_ms < 0:",
+            ),
+        ),
+    ),
+    "hidden names are no free ones": Mutation(
+        "sink",
+        "an object whose name may be taken, as a 403 does not tell, is not given up",
+        "headrace/s3/upload_calls.py",
+        "was none about credentials.\n            return Completion(CompletionState.UNPROVEN)",
+        "was none about credentials.\n            return Completion(CompletionState.COMPLETED)",
+    ),
     "nulls that are archived": Mutation(
         "sink",
         "such a tombstone is no bad record where an object has it",

@@ -88,7 +88,7 @@ class Operations:
             RESUMED: self._await_resumed,
             "uploads ended": self._uploads_ended,
             "store without conditions": self._without_conditions,
-            "foreign name": self._take_a_name,
+            "foreign name": self.take_a_name,
             "ledger compacted": self._compact_ledger,
             "offsets expired": self._made.broker.forget_offsets,
             "transactional ids expired": self._made.broker.forget_ids,
@@ -196,7 +196,7 @@ class Operations:
             self.ended_uploads = True
             del uploads[upload_id]
 
-    def _take_a_name(self) -> None:
+    def take_a_name(self) -> None:
         """Another program puts an object where one is about to become visible."""
         kernel = self._made.kernel
         deadline = kernel.now + _UPLOAD_SECONDS

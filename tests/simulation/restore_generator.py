@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from tests.simulation.apart import around
 from tests.simulation.circumstances import OWED, RESTORE, Circumstance, chosen_options
+from tests.simulation.listing_order import with_listing_order
 from tests.simulation.owed_actions import with_owed_actions
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, fault_steps, story_of
 from tests.simulation.sink_records import JSON
+from tests.simulation.unsound_values import unsound_scenario
 
 ARCHIVE: Final = "archive"
 ARCHIVED: Final = "orders"
@@ -76,8 +78,9 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 CHANGING: Final = ("restore.tombstones",)
 """What is another one after a restart."""
 # The second sorts after tombstones, and its values after those are listed.
+UNPADDED: Final = "unpadded"
 _NAMES: Final = {
-    "unpadded": (":padding=true", ""),
+    UNPADDED: (":padding=true", ""),
     "years": ("partition={{partition}}", "year={{date:yyyy}}"),
 }
 _OPERATED: Final = 0.15
@@ -126,6 +129,8 @@ def _bounds(seed: int) -> dict[str, str]:
 
 def restore_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
+    if (unsound := unsound_scenario(seed, FIXED, ARCHIVED)) is not None:
+        return unsound
     rng = random.Random(f"restore-{seed}")
     chosen, about = chosen_options(rng, seed, _rows(), DIMENSIONS, RESTORE)
     # Drawn apart, as bounds are.
@@ -145,7 +150,7 @@ def restore_scenario(seed: int) -> Scenario:
     drawn = _with_changes(seed, restore_steps(rng, about), changes)
     steps = around("restore", seed, drawn, denied=(RESTORED,))
     options, steps = with_owed_actions("restore", seed, options, steps)
-    return Scenario(
+    scenario = Scenario(
         seed=seed,
         direction="restore",
         options=options,
@@ -153,6 +158,7 @@ def restore_scenario(seed: int) -> Scenario:
         records=records,
         steps=steps,
     )
+    return with_listing_order(scenario, FIXED, ARCHIVED)
 
 
 def _changes(seed: int, options: Mapping[str, str]) -> tuple[dict[str, str], tuple[Step, ...]]:

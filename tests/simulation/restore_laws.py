@@ -4,16 +4,30 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tests.simulation.laws import Finding, sanity
+from tests.simulation.listing_order import is_in_order
 from tests.simulation.restore_run import RestoreOutcome, is_beside, number_of, numbered
 from tests.simulation.scenario import Scenario
+from tests.simulation.unsound_laws import judge_unsound
+from tests.simulation.unsound_values import ARCHIVED_AS
 
 
 def judge_restore(scenario: Scenario, outcome: RestoreOutcome) -> list[Finding]:
     """All that is against a law."""
+    if ARCHIVED_AS in scenario.options:
+        return judge_unsound(scenario, outcome)
     found = list(sanity(outcome))
     found += [Finding("last step last", sentence) for sentence in outcome.too_early]
     found += _once(scenario, outcome)
+    found += _order(scenario, outcome)
     return found
+
+
+def _order(scenario: Scenario, outcome: RestoreOutcome) -> Iterator[Finding]:
+    """Records of a partition come in the order in which they were archived, whatever zeros names have."""
+    for partition, records in enumerate(outcome.restored if is_in_order(scenario) else ()):
+        numbers = [number_of(record, scenario) for record in records]
+        if numbers != sorted(one for one in numbers if one is not None):
+            yield Finding("order", f"records of partition {partition} are restored as {numbers}")
 
 
 def is_marked(scenario: Scenario) -> bool:

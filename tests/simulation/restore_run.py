@@ -1,30 +1,36 @@
 """Runs a scenario of a restore: an archive is made by our sink, and comes back through our source."""
 
+import hashlib
 import json
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.first_rows import put_first
+from tests.simulation.listing_order import FAILS, LOOKED_FULL, PADDED_FROM, SLOWLY
 from tests.simulation.operations import Operations
 from tests.simulation.owed_actions import OwedActions
 from tests.simulation.restore_generator import (
     ARCHIVE,
     ARCHIVED,
     RESTORED,
+    UNPADDED,
     sink_options,
     source_options,
 )
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_generator import LETTERS
+from tests.simulation.unsound_values import ARCHIVED_AS, made_objects
 
 INCOMING = "incoming"
 _MOMENT = 0.001
+# A minute, the longest delay of an attempt, and a moment to show it.
+_STILL_SECONDS: Final = 130.0
 
 
 @dataclass
@@ -34,6 +40,8 @@ class RestoreOutcome(Ended):
     archive: dict[str, list[int]] = field(default_factory=dict)
     """By key, the numbers of the records that an object holds something of."""
     restored: list[list[Record]] = field(default_factory=list)
+    letters: int = 0
+    """How many dead letters there are."""
     too_early: list[str] = field(default_factory=list)
     arrived: bool = False
     repeats: int = 0
@@ -91,20 +99,73 @@ class RestoreCourse(Course):
         made.bucket.page_keys = int(self.scenario.options.get("archive.page", made.bucket.page_keys))
         for name, count in ((self.archived, partitions), (RESTORED, partitions), (LETTERS, 1)):
             made.broker.create(name, count)
-        for one in self.scenario.records:
-            record = Record(0, one.key, one.value, one.headers, one.timestamp_ms)
-            made.broker.produce(self.archived, one.partition, record)
-        sink = Instance(made, self._sink, until_idle=True)
-        while not sink.is_over:
-            made.kernel.sleep(1.0)
-        assert sink.ending == "exit 0", sink.ending
+        if ARCHIVED_AS in self.scenario.options:
+            for made_object in made_objects(self.scenario):
+                etag = f'"{hashlib.md5(made_object.body, usedforsecurity=False).hexdigest()}"'
+                stored = StoredObject(made_object.body, etag, {}, made.bucket.now_ms())
+                made.bucket.put(ARCHIVE, made_object.key, stored, "put")
+            return
+        begin = int(self.scenario.options.get(PADDED_FROM, "0"))
+        if begin:
+            before = sink_options({**self.scenario.options, "archive.names": UNPADDED})
+            name = "file.name.template"
+            self._archive(self.scenario.records[:begin], self._sink | {name: before[name]})
+        self._archive(self.scenario.records[begin:], self._sink)
         self._outcome.archive = self.numbers(
             {key: one.body for key, one in made.bucket.objects[ARCHIVE].items()}
         )
 
+    def _archive(self, records: Sequence[Given], options: Mapping[str, str]) -> None:
+        """Have these records archived by a sink of these options."""
+        for one in records:
+            record = Record(0, one.key, one.value, one.headers, one.timestamp_ms)
+            self.made.broker.produce(self.archived, one.partition, record)
+        sink = Instance(self.made, options, until_idle=True)
+        while not sink.is_over:
+            self.made.kernel.sleep(1.0)
+        assert sink.ending == "exit 0", sink.ending
+
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
-        return {**super().acts(), **self._operations.acts(), "arrive": self._arrive, "mended": self._mend}
+        own: dict[str, Callable[..., None]] = {
+            "arrive": self._arrive,
+            "mended": self._mend,
+            FAILS: self._fail,
+            LOOKED_FULL: self._look_while_full,
+            SLOWLY: self._list_slowly,
+        }
+        return {**super().acts(), **self._operations.acts(), **own}
+
+    def _fail(self, number: int, seconds: float) -> None:
+        """S3 answers 503 to each read of one object of values for so long."""
+        values = [key for key in sorted(self._copied) if not is_beside(key)]
+        if values:
+            key = values[number % len(values)]
+            self.made.bucket.weather.failing_until[INCOMING, key] = self.made.kernel.now + seconds
+
+    def _list_slowly(self, seconds: float) -> None:
+        """Each page of a listing takes so long."""
+        self.made.bucket.on_asked = lambda method, _: seconds if method == "list_objects_v2" else 0.0
+
+    def _look_while_full(self) -> None:
+        """What is full, and does not move while an object fails, is one of the problems."""
+        before = self._shown_pending()
+        self.made.kernel.sleep(_STILL_SECONDS)
+        after, most = self._shown_pending(), int(self.options["max.pending.objects"])
+        is_still = before is not None and before == after and before[0] >= most
+        fails = any(until > self.made.kernel.now for until in self.made.bucket.weather.failing_until.values())
+        if is_still and fails and not any("max.pending.objects" in one for one in self.problems()):
+            said = "; ".join(self.problems()) or "nothing is said"
+            sentence = f"{before} objects and records for {_STILL_SECONDS:.0f} s, and of the bound: {said}"
+            self._outcome.shown.append(("shown = true", sentence))
+
+    def _shown_pending(self) -> tuple[int, int] | None:
+        """How many objects wait, and how many records were committed, as the instance shows that runs."""
+        found = [one.connector for one in self.alive if one.connector is not None]
+        if len(found) != 1 or not self.are_running():
+            return None
+        shown = found[0].snapshot_holder.snapshot
+        return shown.pending_objects, shown.records_total
 
     def _arrive(self, portion: int, of: int, order: str, late: float, head: str = "") -> None:
         made = self.made
@@ -206,6 +267,7 @@ class RestoreCourse(Course):
         """See Course."""
         super().collect()
         self._outcome.restored = self.partitions()
+        self._outcome.letters = len(self.made.broker.visible(LETTERS, 0))
         self._outcome.repeats, self._outcome.said = self._operations.repeats, self._operations.said
         self._outcome.too_early += self._owed.too_early
         self._outcome.again = {one.key for one in self._operations.asked_again}

@@ -21,6 +21,7 @@ _CALL_SECONDS: Final = 0.004
 _LATE_SECONDS: Final = 60.0
 _MIN_PART: Final = 5 * 1024 * 1024
 _ENDPOINT: Final = "http://simulated-s3"
+_LOOKS: Final = frozenset({"GetObject", "HeadObject"})
 _ACTIONS: Final = frozenset({"CopyObject", "DeleteObject", "HeadObject", "PutObjectTagging"})
 """Those of post-actions; with a queue there are other HEADs."""
 
@@ -68,6 +69,17 @@ class Weather:
     """Operations that are refused."""
     denied: set[str] = field(default_factory=set)
     """Buckets of which everything is refused."""
+    failing_until: dict[tuple[str, str], float] = field(default_factory=dict)
+    """By bucket and key, until when reads of an object are answered by 503."""
+    hidden_until: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Likewise, until when nobody may see what has a name: 403."""
+
+    def refuse_look(self, operation: str, place: tuple[str, str], now: float) -> None:
+        """Raise what comes in the place of an answer about this object."""
+        if self.hidden_until.get(place, 0.0) > now:
+            raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
+        if operation == "GetObject" and self.failing_until.get(place, 0.0) > now:
+            raise refused(operation, "SlowDown", 503)
 
     def strikes(self, kind: str, operation: str) -> bool:
         """Whether this call meets it."""
@@ -504,6 +516,8 @@ class SimulatedS3:
         self._all.on_call(operation, given)
         if operation in weather.forbidden or given["Bucket"] in weather.denied:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
+        if operation in _LOOKS:
+            weather.refuse_look(operation, (given["Bucket"], given["Key"]), kernel.now)
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)
         if given.get("Key") in self._all.objects[given["Bucket"]] and weather.strikes("replaced", operation):

@@ -17,7 +17,9 @@ from tests.simulation.apart import (
 )
 from tests.simulation.bare_nulls import bare_scenario
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
+from tests.simulation.hidden_names import hidden_scenario
 from tests.simulation.pairs import all_pairs, changes, valid_options
+from tests.simulation.reported_nulls import reporting_scenario
 from tests.simulation.scenario import Scenario, Step
 from tests.simulation.schemas import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.simulation.sink_records import FRAMED, JSON, records_by_schemas, records_of
@@ -139,8 +141,9 @@ def _rows() -> list[dict[str, str | None]]:
 
 def sink_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
-    if (bare := bare_scenario(seed, FIXED)) is not None:
-        return bare
+    drawn_alone = (bare_scenario, reporting_scenario, hidden_scenario)
+    if (own := next(filter(None, (draw(seed, FIXED) for draw in drawn_alone)), None)) is not None:
+        return own
     rng = random.Random(f"sink-{seed}")
     drawn = chosen_options(rng, seed, _rows(), DIMENSIONS, SINK)
     named = by_schemas("sink", seed, drawn, _BY_SCHEMA, FRAMED)

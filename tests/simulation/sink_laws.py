@@ -8,8 +8,10 @@ from typing import Any, Final
 from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
 from tests.simulation.bare_nulls import is_bare
+from tests.simulation.hidden_names import HIDDEN
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.null_objects import closed_by_nulls, refused_nulls
+from tests.simulation.reported_nulls import is_reporting, may_leave_nulls_out, nulls_elsewhere
 from tests.simulation.scenario import Given, Scenario
 from tests.simulation.sink_records import FRAMED, JSON, meaning_of_value
 from tests.simulation.sink_run import Outcome, Place, letter_places
@@ -20,6 +22,7 @@ _OTHERWISE: Final = frozenset(
         "change",
         "foreign name",
         GROUP_MOVED,
+        HIDDEN,
         "log cut off",
         "pause connector",
         "reset",
@@ -91,6 +94,12 @@ def judge(
         found += [Finding("alone", f"it ended with {outcome.ending!r}: {outcome.problems}")] * is_other
     else:
         found += refused_nulls(scenario, letters_of(outcome), {} if outcome.earlier else outcome.expected)
+    if is_reporting(scenario):
+        nulls = {place for place, given in outcome.expected.items() if given.value is None}
+        archived = {(row.topic, row.partition, row.offset) for row in outcome.rows}
+        letters = nulls & {*letters_of(outcome)}
+        said = nulls_elsewhere(scenario, nulls & archived, letters, outcome.ending)
+        found += [Finding("alone", sentence) for sentence in said]
     found += () if calm is None else closed_by_nulls(scenario, calm)
     if not found and calm is not None:
         found += _alone(scenario, outcome, calm, group)
@@ -199,6 +208,7 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
     # What a transform drops is handled.
     drops_nulls = "unwrap" in scenario.options.get("transforms", "")
     drops_nulls = drops_nulls or scenario.options.get("behavior.on.null.values") == "ignore"
+    drops_nulls = drops_nulls or (is_reporting(scenario) and may_leave_nulls_out(scenario))
     # What is read again may have been archived, and is deleted since; of a log that was cut off nothing tells
     # any more once retention has passed that place.
     is_moved = any(step.act in (*_AGAIN, "log cut off") for step in scenario.steps)

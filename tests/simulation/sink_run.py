@@ -11,6 +11,7 @@ from tests.simulation.bare_nulls import bare_rows, is_bare
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
+from tests.simulation.hidden_names_run import HiddenNames
 from tests.simulation.moved_offsets import MovedOffsets
 from tests.simulation.operations import Operations
 from tests.simulation.scenario import Given, Scenario
@@ -99,6 +100,7 @@ class _SinkCourse(Course):
         self._outcome = outcome
         self._operations = Operations(self)
         self._moved = MovedOffsets(self, self._operations)
+        self._hidden = HiddenNames(self, self._operations, self._waiting)
         self._earlier: list[tuple[Place, Given]] = []
         self._produced: list[tuple[str, int, Record, Given]] = []
         self.options["buffer.dir"] = str(made.folder / "buffer")
@@ -120,7 +122,7 @@ class _SinkCourse(Course):
             "topic again": self._topic_again,
             LOG_CUT: self._cut_log,
         }
-        return {**super().acts(), **operations, **self._moved.acts(), **own}
+        return {**super().acts(), **operations, **self._moved.acts(), **self._hidden.acts(), **own}
 
     def _cut_log(
         self, topic: str, share: float, again: float, seconds: float, *, marker: bool = False
@@ -241,6 +243,7 @@ class _SinkCourse(Course):
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
         outcome.skips = self._moved.skips
         outcome.shown += [("once", sentence) for sentence in self._moved.broken]
+        outcome.shown += self._hidden.broken
         if outcome.ending == "exit 0":
             beyond = "is archived beyond its end, and the sink has ended well"
             outcome.shown += [("shown = true", f"{name} {beyond}") for name in self._moved.beyond()]

@@ -333,7 +333,8 @@ MAX_PENDING = option(
     integer(1, 100_000_000),
     "100000",
     Group.DISCOVERY,
-    "Objects known and not yet done. Above it listing pauses; receiving is bounded by `sqs.max.held`.",
+    "Objects known and not yet done. Above it listing pauses; receiving is bounded by `sqs.max.held`. Where "
+    "nothing of them gets further for a minute, as one fails each time, `problems.pending` names it.",
     importance="LOW",
 )
 MAX_BYTES_PER_SECOND = optional(

@@ -31,6 +31,8 @@ class ListingOrder:
         self._widths: dict[tuple[str, int | None], set[int]] = {}
         self._zeros: set[tuple[str, int | None]] = set()
         self._let_go: set[tuple[str, int | None]] = set()
+        self._sorted: set[tuple[str, int | None]] = set()
+        """Of which as much as is known sorts by offset, and which are not let go."""
         self._has_said = False
 
     def see(self, pending: PendingObject) -> None:
@@ -46,6 +48,10 @@ class ListingOrder:
         self._widths.setdefault(place, set()).update(widths)
         if any(end - begin > 1 and pending.object.id.key[begin] == "0" for begin, end in spans):
             self._zeros.add(place)
+        if place not in self._let_go and self._is_sorted(place):
+            self._sorted.add(place)
+        else:
+            self._sorted.discard(place)
 
     def waits(self, pending: PendingObject) -> bool:
         """Whether what goes before it in its topic-partition may be listed yet; not once it is begun."""
@@ -55,10 +61,13 @@ class ListingOrder:
         if place in self._let_go or (whole.entry is not None and is_begun(whole.entry)):
             return False
         begin, end = _digits_of(pending)
-        if end - begin <= 1:
-            return False
         key = pending.object.id.key
-        if self._listed[pending.object.id.bucket].has_passed(key[:begin] + _AFTER_DIGITS):
+        if end - begin <= 1:
+            # Lower ones are listed before it. An event may come before both.
+            is_first = begin == end or not pending.route.start_offset
+            if is_first or not pending.is_fresh or self._listed[pending.object.id.bucket].has_passed(key):
+                return False
+        elif self._listed[pending.object.id.bucket].has_passed(key[:begin] + _AFTER_DIGITS):
             return False
         if not self._has_said:
             self._has_said = True
@@ -77,7 +86,8 @@ class ListingOrder:
 
     def let_go_sorted(self) -> None:
         """What is known of topic-partitions whose names, as far as they are known, sort by offset begins."""
-        self._let_go.update(filter(self._is_sorted, self._zeros - self._let_go))
+        self._let_go |= self._sorted
+        self._sorted.clear()
 
     def _is_sorted(self, place: tuple[str, int | None]) -> bool:
         return place in self._zeros and len(self._widths[place]) == 1

@@ -15,6 +15,7 @@ from ingest.source.catalogue.effects import Effects, EffectsBuilder, Unreported
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion, options_of
 from ingest.source.planner.batch_limits import BatchLimits, SplitKind
+from ingest.source.planner.full_table import FullTable
 from ingest.source.planner.listing_order import ListingOrder
 from ingest.source.planner.queues import PartitionQueue, UnorderedQueue
 from ingest.source.planner.retry_policy import Backoff, Holds, PoisonSuspects, RetryPolicy, Waiting
@@ -84,7 +85,7 @@ class Planner:
         else:
             self._queue = UnorderedQueue(limits, self._table, self._holds)
         self._plans: dict[int, _Plan] = {}
-        self._said_at = 0
+        self._full = FullTable(self._states)
         self._suspects = PoisonSuspects(self._states, limits, self._queue.is_next)
         self._waiting = Waiting(
             self._states,
@@ -169,6 +170,7 @@ class Planner:
             return effects.effects()
         for checkpoint in checkpoints:
             pending = live.taken[checkpoint.key]
+            self._full.committed(pending, checkpoint.entry)
             self._states.ledger.committed(checkpoint.key, checkpoint.entry)
             self._holds.end(pending.object.id.bucket)
             if checkpoint.entry.size:
@@ -201,6 +203,7 @@ class Planner:
                 if policy_of(failures[key].kind).wait is RetryDelay.BUCKET:
                     denied.add(pending.object.id.bucket)
                 self._failing.on_failure(pending, failures[key], now, effects)
+                self._full.failed(pending, failures[key].message)
             elif key in cuts:
                 self._cut(pending, *cuts[key], now, effects)
             else:
@@ -268,7 +271,8 @@ class Planner:
             # They would wait for as long as anything else is under way, and gain nothing by it.
             self._listing.let_go_sorted()
         self._states.is_stuck = is_full and self._is_stuck(now, gathering)
-        self._say_if_over(gathering)
+        self._full.look(now, is_full=is_full and not self.is_paused and not self._states.is_stuck)
+        self._full.say_if_over(gathering)
         gathering.warnings += self._queue.warnings
         self._queue.warnings = []
         self._catalogue.begin_overdue(now, gathering)
@@ -279,6 +283,11 @@ class Planner:
         if self._catalogue.is_taking_stock and takes_stock and not self.is_paused:
             effects = effects.joined(self._catalogue.take_stock(now))
         return effects
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing more is listed, where an operator has to help; None where that is not so."""
+        return self._full.problem
 
     @property
     def has_live_plans(self) -> bool:
@@ -318,17 +327,6 @@ class Planner:
         if states.side_objects.waits_for_listing() or states.tombstones.waits_for_listing():
             return True
         return states.has_unfinished and not states.side_objects.has_deadlines
-
-    def _say_if_over(self, effects: EffectsBuilder) -> None:
-        """A warning where `max.pending.objects` does not hold, and with each doubling from there."""
-        pending = len(self._table)
-        if self._states.is_stuck and pending >= self._said_at:
-            self._said_at = pending * 2
-            effects.warnings.append(
-                f"{pending} objects are pending, of max.pending.objects = "
-                f"{self._states.max_pending_objects}, and none can begin before more are known: keys and "
-                "headers, or the values before tombstones. Listing continues above it until one can."
-            )
 
     def _room_for_big(self) -> int:
         return max(0, self._limits.big_slots - sum(live.is_big for live in self._plans.values()))

@@ -69,6 +69,38 @@ def test_one_that_fails_for_one_reason_is_read_ever_more_seldom() -> None:
     assert not feed.problems()
 
 
+def test_what_comes_again_long_after_it_was_over_begins_again() -> None:
+    """An outage weeks ago is no reason to wait, nor to say that it has failed seven times for one reason."""
+    reader, now = _Reader(), [0.0]
+    feed = RecordFeed({P0: _work(P0)}, reader, now=lambda: now[0])
+    for _ in range(6):
+        feed.delay(P0, 1, "Gone.")
+        now[0] += 40.0
+        feed.retry(0)
+    now[0] += 14 * 86_400.0
+    feed.delay(P0, 1, "Gone.")
+    feed.read()
+    assert (reader.paused, feed.problems()) == (set(), {})
+    # Whatever is completed once in an hour may fail once in an hour.
+    for _ in range(2):
+        now[0] += 3_600.0
+        feed.delay(P0, 1, "Gone.")
+    assert "3 times" in feed.problems()[str(P0)]
+
+
+def test_another_failure_in_a_pause_leaves_none_behind() -> None:
+    """The new one may be a coincidence, and it is read at once."""
+    reader, now = _Reader(), [0.0]
+    feed = RecordFeed({P0: _work(P0)}, reader, now=lambda: now[0])
+    for _ in range(6):
+        feed.delay(P0, 1, "Gone.")
+        feed.read()
+    assert reader.paused == {P0}
+    feed.delay(P0, 1, "Taken.")
+    feed.read()
+    assert reader.paused == set()
+
+
 def test_one_that_waits_for_both_is_read_after_both() -> None:
     """Whichever is over first."""
     works = {P0: _work(P0)}

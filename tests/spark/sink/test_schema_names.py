@@ -160,6 +160,39 @@ def test_a_null_is_taken_after_a_value_that_is_refused(
     assert (rows, found.stops) == ({f"{_NULL}/t/0/0": 3}, {})
 
 
+@pytest.mark.parametrize("compatibility", ["backward", "forward", "full"])
+@pytest.mark.parametrize("together", ["none", "first"])
+@pytest.mark.parametrize("cuts", [1, 1000, [1, 4], [2, 1], [3, 1]])
+def test_a_null_is_taken_before_a_value_that_is_refused(compatibility: str, together: str, cuts: Any) -> None:
+    """It was fetched with it, and has its schema, which the open object does not take."""
+    own = {"output.format": "avro", "schema.compatibility": compatibility, "rotate.together": together}
+    begun, refused = (_NUMBER, _TEXT) if compatibility == "forward" else (_TEXT, _NUMBER)
+    values = [begun, None, refused, None, begun]
+    found = _written({**own, "errors.tolerance": "all"}, values, cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert (rows, found.stops) == ({f"{_NULL}/t/0/0": 4}, {})
+
+
+@pytest.mark.parametrize("compatibility", ["backward", "forward", "full"])
+@pytest.mark.parametrize("together", ["none", "first"])
+@pytest.mark.parametrize("cuts", [1, 1000, [1, 2], [2, 1]])
+def test_nulls_that_an_object_begins_with_refuse_no_value(
+    compatibility: str, together: str, cuts: Any
+) -> None:
+    """They have the schema of a value of another group, where that was fetched with them."""
+    own = {"output.format": "avro", "schema.compatibility": compatibility, "rotate.together": together}
+    changes = {**own, "file.name.template": "{{key}}/{{schema_name}}/" + TAIL}
+    other, value = (_NUMBER, _TEXT) if compatibility == "forward" else (_TEXT, _NUMBER)
+    given = [(b"a", None), (b"b", other), (b"a", value)]
+    records = [
+        Record("t", 0, offset, 1_800_000_000_000, key, value, ()) for offset, (key, value) in enumerate(given)
+    ]
+    found = written(_configured(changes), records, stops=True, batch=cuts)
+    rows = {key.rpartition(".")[0]: _rows(each.body) for key, each in found.objects.items()}
+    assert (found.dead_letters, found.stops) == ((), {})
+    assert rows == {f"a/{_NULL}/t/0/0": 1, f"a/{_NULL}/t/0/2": 1, f"b/{_NULL}/t/0/1": 1}
+
+
 @pytest.mark.parametrize("form", ["avro", "parquet"])
 def test_a_null_begins_an_object_with_the_schema_of_the_first(form: str) -> None:
     """The next value without a name closes it, and takes those that follow into its own."""

@@ -296,6 +296,20 @@ def test_an_event_while_the_first_listing_is_under_way_waits_for_it_and_a_later_
     assert [one for one in desk.warnings if "out of order" in one]
 
 
+def test_an_event_of_one_digit_waits_for_those_below_it() -> None:
+    """Of the first page none is known yet, and none is lower than 0."""
+    desk = _desk()
+    for offset in (3, 0):
+        desk.announce(f"m{offset}", event(_AIVEN.format(0, offset)))
+    assert _work(desk) == [_AIVEN.format(0, 0)]
+    pages = _pages([_AIVEN.format(0, offset) for offset in range(5)], 3)
+    _show(desk, pages[0])
+    assert _work(desk) == [_AIVEN.format(0, 1), _AIVEN.format(0, 2)]
+    _show(desk, pages[1])
+    assert _work(desk) == [_AIVEN.format(0, 3), _AIVEN.format(0, 4)]
+    assert not desk.warnings
+
+
 def test_of_many_that_come_too_late_some_are_named_and_the_rest_is_counted() -> None:
     """One large offset that is let go before the others are listed makes all of these late."""
     desk = _desk(name=_PADDED, max_pending_objects=1)
