@@ -40,8 +40,8 @@ from headrace.aws.aws_errors import (
     classify,
     is_condition_refused,
     refusal,
-    refuse_strangers,
 )
+from headrace.aws.store_answers import refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config

@@ -7,7 +7,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
@@ -15,8 +14,9 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from headrace.aws.aws_credentials import signed_again
-from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, following, is_unknown_to_store
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_unknown_to_store
 from headrace.aws.object_answers import headed_object, listed_object, showing_restores
+from headrace.aws.store_answers import answered_ms, following, needed
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
@@ -65,8 +65,9 @@ class S3Calls:
     def head(self, bucket: str, key: str, version_id: str | None = None) -> S3Object:
         """What S3 says of an object now."""
         asked = {"Bucket": bucket, "Key": key, **_version(version_id), **self._fixed}
-        found = self.retried(lambda: self._client.head_object(**asked), what=f"s3://{bucket}/{key}")
-        return headed_object(bucket, key, found, size=found["ContentLength"])
+        return self.retried(
+            lambda: headed_object(bucket, key, self._client.head_object(**asked)), what=f"s3://{bucket}/{key}"
+        )
 
     def content(self, bucket: str, key: str, *, most: int) -> bytes:
         """The content of a small object; of a larger one the first `most` bytes and one. Blocks."""
@@ -83,11 +84,10 @@ class S3Calls:
 
     def clock_ms(self, bucket: str, prefix: str) -> int:
         """The time by S3's own clock, in ms since 1970, from the smallest listing there is."""
-        found = self.retried(
-            lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
-            what=f"s3://{bucket}/{prefix}",
+        what, given = f"s3://{bucket}/{prefix}", {"Bucket": bucket, "Prefix": prefix, **self._fixed}
+        return self.retried(
+            lambda: answered_ms(self._client.list_objects_v2(**given, MaxKeys=1), what=what), what=what
         )
-        return _date_ms(found)
 
     def region(self, bucket: str) -> str | None:
         """The bucket's region, which Amazon names in a refusal too; None where its S3 does not say.
@@ -110,6 +110,7 @@ class S3Calls:
     def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
         """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
         marker: dict[str, Any] = {}
+        what = f"the uploads of s3://{bucket}/{prefix}"
         begun: dict[str, int] = {}
         ids: dict[str, frozenset[str]] = {}
         at_ms: int | None = None
@@ -117,14 +118,15 @@ class S3Calls:
             asked = {"Bucket": bucket, "Prefix": prefix, **marker, **self._fixed}
             found = self.retried(
                 lambda asked=asked: self._client.list_multipart_uploads(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
-                what=f"s3://{bucket}/{prefix}",
+                what=what,
             )
-            at_ms = _date_ms(found) if at_ms is None else at_ms
+            at_ms = answered_ms(found, what=what) if at_ms is None else at_ms
             for upload in found.get("Uploads", ()):
-                key, begun_ms = upload["Key"], int(upload["Initiated"].timestamp() * 1000)
+                key = needed(upload, "Key", what=what)
+                begun_ms = int(needed(upload, "Initiated", what=what).timestamp() * 1000)
                 begun[key] = min(begun_ms, begun.get(key, begun_ms))
-                ids[key] = ids.get(key, frozenset()) | {upload["UploadId"]}
-            more = following(found, marker, what=f"s3://{bucket}/{prefix}", names=_NEXT_UPLOADS)
+                ids[key] = ids.get(key, frozenset()) | {needed(upload, "UploadId", what=what)}
+            more = following(found, marker, what=what, names=_NEXT_UPLOADS)
             if more is None:
                 return UploadsUnderWay(at_ms=at_ms, begun_ms=begun, ids=ids)
             marker = more
@@ -248,12 +250,6 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
     return S3Calls(
         client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
     )
-
-
-def _date_ms(found: Any) -> int:
-    """When S3 answered, in ms since 1970."""
-    date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
-    return int(parsedate_to_datetime(date).timestamp() * 1000)
 
 
 def _version_id(headers: str | None) -> str | None:
