@@ -17,7 +17,7 @@ from headrace.aws.aws_credentials import signed_again
 from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_unknown_to_store
 from headrace.aws.object_answers import headed_object, listed_object, showing_restores
 from headrace.aws.store_answers import answered_ms, following, needed
-from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
+from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, SourceUnavailable
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
@@ -250,6 +250,44 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
     return S3Calls(
         client, backoff=settings.backoff, requester_pays=settings.requester_pays, fast_get=fast_get
     )
+
+
+def uploads_if_allowed(calls: S3Calls, s3: S3Settings) -> UploadsUnderWay | None:
+    """The multipart uploads under way for a first start; None, with a WARN, where they may not be listed."""
+    try:
+        return calls.uploads_under_way(s3.bucket, s3.prefix)
+    except AccessDenied as error:
+        # Refused, or not known to this store; where everything is refused, the listing says so next.
+        _log.warning(
+            "uploads_not_listed",
+            error=str(error),
+            detail="with include.existing=false a multipart upload that is under way at the first start "
+            "and that no event announces is not ingested",
+            remedy=f"allow {rights_on(s3.arn, 's3:ListBucketMultipartUploads')}",
+        )
+        return None
+
+
+def there_if_told(
+    s3: S3Settings, uploads: UploadsUnderWay, keys: Collection[str], *, calls: S3Calls | None = None
+) -> dict[str, str]:
+    """See `S3Calls.there_before`; nothing, with a WARN, where S3 does not answer.
+
+    Asked by `calls`, or a client of its own.
+    """
+    try:
+        return (new_s3_calls(s3) if calls is None else calls).there_before(
+            s3.bucket, s3.prefix, uploads, keys
+        )
+    except (AccessDenied, SourceUnavailable) as error:
+        _log.warning(
+            "uploads_not_compared",
+            bucket=s3.bucket,
+            error=str(error),
+            detail="with include.existing=false an object that is there already is ingested if it is younger "
+            "than a multipart upload of its key that was broken off and not aborted",
+        )
+        return {}
 
 
 def _version_id(headers: str | None) -> str | None:
