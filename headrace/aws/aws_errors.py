@@ -346,6 +346,16 @@ def may_be_about_credentials(code: str, status: int, operation: str) -> bool:
     return classify(code, status, operation) is _R.CREDENTIALS
 
 
+_BAD_REQUEST: Final = 400
+
+
+def is_refused_for_good(code: str, status: int, operation: str) -> bool:
+    """Whether the request itself is bad, by a code that is not known to pass: sent again it is refused again."""
+    if status != _BAD_REQUEST or code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) in _BY_CODE:
+        return False
+    return "throttl" not in code.lower() and classify(code, status, operation) is _R.UNAVAILABLE
+
+
 def is_unexplained(status: int, operation: str) -> bool:
     """Whether it is the 403 of a HEAD: of a right that is missing, or of keys that are there no more."""
     return operation in _HEADS and status == 403  # noqa: PLR2004  # Forbidden

@@ -7,7 +7,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 from botocore.client import BaseClient
@@ -34,6 +34,13 @@ from headrace.s3.fast_get import BegunGet, FastGet
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+
+class Translate(Protocol):
+    """As `translate_s3`."""
+
+    def __call__(self, error: Exception, *, what: str) -> HeadraceError:
+        """Our error for one of `BOTOCORES` about `what`."""
 
 
 _NEXT_UPLOADS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
@@ -217,8 +224,8 @@ class S3Calls:
             content_range=response.get("ContentRange"),
         )
 
-    def retried(self, call: Callable[[], T], *, what: str) -> T:
-        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words.
+    def retried(self, call: Callable[[], T], *, what: str, translate: Translate = translate_s3) -> T:
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors are `translate`'s.
 
         Credentials that have expired are resolved again, and the call is repeated at once.
         """
@@ -227,7 +234,7 @@ class S3Calls:
             try:
                 return signed_again(call)
             except BOTOCORES as error:
-                raise translate_s3(error, what=what) from error
+                raise translate(error, what=what) from error
 
         return self.attempted(translated)
 

@@ -171,9 +171,7 @@ def test_heads_without_an_answer_are_shown_and_told_again(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("is_available_now", [False, True])
-def test_a_listeners_thread_that_dies_ends_the_query(
-    tmp_path: Path, *, is_available_now: bool
-) -> None:
+def test_a_listeners_thread_that_dies_ends_the_query(tmp_path: Path, *, is_available_now: bool) -> None:
     """It found nothing any more, in silence, and a query that ends by itself never did."""
     may_die, errors = threading.Event(), list[BaseException]()
 
