@@ -350,7 +350,7 @@ _BAD_REQUEST: Final = 400
 
 
 def is_refused_for_good(code: str, status: int, operation: str) -> bool:
-    """Whether the request itself is bad, by a code that is not known to pass: sent again it is refused again."""
+    """Whether the request itself is bad, by a code that is not known to pass: it is refused every time."""
     if status != _BAD_REQUEST or code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) in _BY_CODE:
         return False
     return "throttl" not in code.lower() and classify(code, status, operation) is _R.UNAVAILABLE
