@@ -28,7 +28,7 @@ from headrace.aws.aws_credentials import (
     share_service_models,
     usable_configuration,
 )
-from headrace.aws.aws_errors import refuse_strangers
+from headrace.aws.store_answers import refuse_strangers
 from headrace.options.aws_forms import proxy_config
 from headrace.options.settings import Credentials, S3Settings, SqsSettings
 from listeners.discovery_events import NOT_SQS

@@ -141,20 +141,13 @@ class HeadRequester:
         with translated_errors(ObjectId(bucket, key, "").url):
             if not reads:
                 head = await self._client.head_object(**wanted)
-                return headed_object(bucket, key, head, size=head["ContentLength"])
+                return headed_object(bucket, key, head)
             head = await self._client.get_object(**wanted, Range="bytes=0-0")
             async with head["Body"] as body:
                 if "ContentRange" in head:
                     await body.read()
                 # Else Range was not heeded, and the body is the whole object: it is left unread.
-            return headed_object(bucket, key, head, size=_whole_size(head))
-
-
-def _whole_size(answer: Mapping[str, Any]) -> int:
-    """The object's size, by the answer to a GET of its first byte."""
-    if "ContentRange" in answer:
-        return int(answer["ContentRange"].rpartition("/")[2])
-    return int(answer["ContentLength"])
+            return headed_object(bucket, key, head)
 
 
 # -- All listeners of one ingester in a thread of their own, seen from the service's thread ------------------

@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from headrace.aws.aws_errors import following, is_unknown_to_store, may_be_about_credentials, stuck
+from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credentials
 from headrace.aws.object_answers import SHOW_RESTORES, listed_object, restores_shown
+from headrace.aws.store_answers import following, stuck
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
 from listeners.discovery_events import (
@@ -235,14 +236,12 @@ class Lister:
             return await self._client.list_objects_v2(**arguments)
 
     def _parsed(self, page: Mapping[str, Any], *, sent: str | None, seconds: float) -> _Answer:
-        contents = page.get("Contents", ())
-        bucket, prefix = self._bucket.name, self._bucket.prefix
+        objects = [listed_object(self._bucket.name, entry) for entry in page.get("Contents", ())]
+        prefix = self._bucket.prefix
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(
-            objects=tuple(
-                listed_object(bucket, entry) for entry in contents if entry["Key"].startswith(prefix)
-            ),
-            last_key=contents[-1]["Key"] if contents else None,
+            objects=tuple(found for found in objects if found.id.key.startswith(prefix)),
+            last_key=objects[-1].id.key if objects else None,
             token=None if more is None else more["ContinuationToken"],
             seconds=seconds,
         )

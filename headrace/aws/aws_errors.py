@@ -5,7 +5,6 @@ One table for listings, tasks and commands. `classify` gives one of a few kinds,
 which is `answer_of` an error of botocore's.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
@@ -347,6 +346,16 @@ def may_be_about_credentials(code: str, status: int, operation: str) -> bool:
     return classify(code, status, operation) is _R.CREDENTIALS
 
 
+_BAD_REQUEST: Final = 400
+
+
+def is_refused_for_good(code: str, status: int, operation: str) -> bool:
+    """Whether the request itself is bad, by a code that is not known to pass: it is refused every time."""
+    if status != _BAD_REQUEST or code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) in _BY_CODE:
+        return False
+    return "throttl" not in code.lower() and classify(code, status, operation) is _R.UNAVAILABLE
+
+
 def is_unexplained(status: int, operation: str) -> bool:
     """Whether it is the 403 of a HEAD: of a right that is missing, or of keys that are there no more."""
     return operation in _HEADS and status == 403  # noqa: PLR2004  # Forbidden
@@ -370,73 +379,6 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
     # True of one object or of all, as a 403 is.
     made = ObjectForbidden if kind is _R.KEY and scope is _Scope.OBJECT else _CLASSES[kind]
     return made(sentence if remedy is None else f"{sentence} {remedy}")
-
-
-# What every answer of S3 to these has, whatever was asked for: one of these at least.
-_PROOFS: Final[dict[str, tuple[str, ...]]] = {
-    "CompleteMultipartUpload": ("ETag",),
-    "CopyObject": ("CopyObjectResult",),
-    "CreateMultipartUpload": ("UploadId",),
-    "GetObject": ("ETag",),
-    "GetObjectTagging": ("TagSet",),
-    "HeadObject": ("ETag",),
-    "ListMultipartUploads": ("IsTruncated", "Bucket"),
-    "ListObjectsV2": ("IsTruncated", "Name"),
-    "ListParts": ("IsTruncated", "UploadId"),
-    "PutObject": ("ETag",),
-    "UploadPart": ("ETag",),
-    "UploadPartCopy": ("CopyPartResult",),
-}
-_OK: Final = range(200, 300)
-_PAGE: Final = "text/html"
-
-
-def refuse_strangers(model: Any, parsed: Mapping[str, Any], **_: object) -> None:
-    """A handler of botocore's `after-call.s3`: SourceUnavailable for an OK that is not S3's.
-
-    A proxy or a login page may say 200 to everything, and a connection may end before the document that it
-    promised: then nothing was listed, copied or completed, though botocore finds nothing wrong.
-    """
-    answer = parsed.get("ResponseMetadata", {})
-    if answer.get("HTTPStatusCode") not in _OK:
-        return
-    proofs = _PROOFS.get(model.name)
-    if proofs is None:
-        is_strange = answer.get("HTTPHeaders", {}).get("content-type", "").startswith(_PAGE)
-    else:
-        is_strange = not any(parsed.get(name) is not None for name in proofs)
-    if is_strange:
-        raise SourceUnavailable(
-            f"{model.name} was answered by {answer['HTTPStatusCode']}, and not by S3: a proxy or login page "
-            "may be in its place, or the answer broke off. Check aws.s3.endpoint and the proxy's settings."
-        )
-
-
-NEXT_PAGE: Final[Mapping[str, str]] = {"ContinuationToken": "NextContinuationToken"}
-"""Of `ListObjectsV2`: what its next request has, and where the page before says it."""
-
-
-def following(
-    page: Mapping[str, Any], sent: Mapping[str, Any], *, what: str, names: Mapping[str, str] = NEXT_PAGE
-) -> dict[str, Any] | None:
-    """What the request of the next page has in place of `sent`, or None at the end.
-
-    SourceUnavailable where more follows, and what is asked for next would be this page again.
-    """
-    if not page.get("IsTruncated"):
-        return None
-    found = {name: page[of] for name, of in names.items() if page.get(of) is not None}
-    if not found or all(sent.get(name) == value for name, value in found.items()):
-        raise stuck(what)
-    return found
-
-
-def stuck(what: str) -> SourceUnavailable:
-    """A listing whose pages do not advance."""
-    return SourceUnavailable(
-        f"{what} cannot be listed: after a page comes the same one again, without an end. A proxy or a cache "
-        "may leave parameters out, or this S3 has no ListObjectsV2. Check aws.s3.endpoint and the proxy."
-    )
 
 
 def _scope(operation: str) -> _Scope:

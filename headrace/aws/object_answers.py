@@ -10,6 +10,7 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from headrace.aws.aws_errors import answer_of, is_unknown_to_store
+from headrace.aws.store_answers import lacking, needed
 from headrace.model.objects import ObjectId, S3Object, is_directory_bucket
 
 SHOW_RESTORES: Final = {"OptionalObjectAttributes": ["RestoreStatus"]}
@@ -42,25 +43,54 @@ def showing_restores(call: Callable[..., Mapping[str, Any]], bucket: str) -> Cal
 
 
 def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
-    """The object of an entry of a listing."""
+    """The object of an entry of a listing; SourceUnavailable for one that lacks what every entry has."""
+    try:
+        key, etag = entry["Key"], entry["ETag"].strip('"')
+        size, modified = entry["Size"], entry["LastModified"]
+    except KeyError as error:
+        raise lacking(str(error.args[0]), what=_entry_of(bucket, entry)) from None
+    if not etag:
+        raise lacking("ETag", what=_entry_of(bucket, entry))
     # A restore that is under way has no end yet.
     is_restored = "RestoreExpiryDate" in entry.get("RestoreStatus", {})
     return S3Object(
-        id=ObjectId(bucket, entry["Key"], entry["ETag"].strip('"')),
-        size=entry["Size"],
-        last_modified_ms=int(entry["LastModified"].timestamp() * 1000),
+        id=ObjectId(bucket, key, etag),
+        size=size,
+        last_modified_ms=int(modified.timestamp() * 1000),
         storage_class=None if is_restored else entry.get("StorageClass"),
     )
 
 
-def headed_object(bucket: str, key: str, head: Mapping[str, Any], *, size: int) -> S3Object:
-    """The object whose headers these are, of HEAD or GET."""
+def _entry_of(bucket: str, entry: Mapping[str, Any]) -> str:
+    return f"s3://{bucket}/{entry.get('Key', '')} in a listing"
+
+
+def headed_object(bucket: str, key: str, head: Mapping[str, Any]) -> S3Object:
+    """The object whose headers these are, of HEAD, or of a GET of it or of a range of it.
+
+    SourceUnavailable where the store or a proxy leaves one out that says which content it is.
+    """
+    what = f"s3://{bucket}/{key}"
+    etag = str(needed(head, "ETag", what=what)).strip('"')
+    if not etag:
+        raise lacking("ETag", what=what)
+    modified = needed(head, "LastModified", what=what)
     version = head.get("VersionId")
     is_restored = _RESTORED in head.get("Restore", "")
     return S3Object(
-        id=ObjectId(bucket, key, head["ETag"].strip('"')),
-        size=size,
-        last_modified_ms=int(head["LastModified"].timestamp() * 1000),
+        id=ObjectId(bucket, key, etag),
+        size=_whole_size(head, what=what),
+        last_modified_ms=int(modified.timestamp() * 1000),
         version_id=None if version == "null" else version,
         storage_class=None if is_restored else head.get("StorageClass"),
     )
+
+
+def _whole_size(answer: Mapping[str, Any], *, what: str) -> int:
+    """The object's size in bytes, also where the answer is of a range of it."""
+    if "ContentRange" not in answer:
+        return int(needed(answer, "ContentLength", what=what))
+    whole = str(answer["ContentRange"]).rpartition("/")[2]
+    if not (whole.isascii() and whole.isdecimal()):  # a proxy that does not know it says `*`
+        raise lacking("ContentRange", what=what)
+    return int(whole)

@@ -17,9 +17,10 @@ from headrace.kafka.ledger_topic import (
     LedgerIdentity,
     LedgerWords,
     describe_ledger_topic,
+    read_remembered_ledgers,
     refuse_changed,
 )
-from headrace.model.errors import TopicMissing, Unavailable
+from headrace.model.errors import AccessDenied, InvalidLedger, TopicMissing, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from headrace.options.settings import Settings
 
@@ -141,3 +142,20 @@ def open_ledger_reader(settings: Settings, *, timeout: float) -> LedgerReader | 
         )
     except TopicMissing:
         return None
+
+
+def lost_ledger(settings: Settings, *, timeout: float) -> InvalidLedger | None:
+    """Why a missing ledger is lost; None before the first start, or where the group may not be asked. Blocks.
+
+    It is not raised: what only reads may be shown without a ledger. Unavailable after `timeout` seconds.
+    """
+    admin = KafkaAdmin(client_properties(settings).admin, timeout=min(CALL_SECONDS, timeout))
+    try:
+        read_remembered_ledgers(admin, group_id(settings.name)).refuse_other(
+            settings.kafka.ledger_topic, None
+        )
+    except InvalidLedger as error:
+        return error
+    except AccessDenied:
+        return None
+    return None

@@ -81,7 +81,8 @@ class LedgerWords:
 
 _REMEDY: Final = (
     "If the new state is what you want, run once with --accept-new-ledger: every object that the ledger in "
-    "use does not know is then ingested again."
+    "use does not know is then ingested again. Those that are to count as done are marked before, by "
+    "`headrace mark CONFIG --accept-new-ledger`."
 )
 OF_INGESTERS: Final = LedgerWords(
     option="offsets.storage.topic",

@@ -40,8 +40,8 @@ from headrace.aws.aws_errors import (
     classify,
     is_condition_refused,
     refusal,
-    refuse_strangers,
 )
+from headrace.aws.store_answers import refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable
 from headrace.options.aws_forms import proxy_config
@@ -316,17 +316,18 @@ def _refused_upload(error: ClientError, code: str, status: int, *, what: str) ->
     remedy = _BY_OPTION.get(code)
     if remedy is None:
         return translate_s3(error, what=what)
-    return InvalidConfiguration(f"{what} is refused ({code}): {_words_of(error)}. {remedy}")
+    return InvalidConfiguration(f"{what} is refused ({code}): {words_of(error)}. {remedy}")
 
 
 def _unsupported(error: ClientError, code: str, *, what: str) -> ConditionsUnknown:
     return ConditionsUnknown(
         f"{what} could not be written: the store does not support {error.operation_name} as it was sent "
-        f"({_words_of(error) or code}). docs/support.md has what is required of a store, and by which option."
+        f"({words_of(error) or code}). docs/support.md has what is required of a store, and by which option."
     )
 
 
-def _words_of(error: ClientError) -> str:
+def words_of(error: ClientError) -> str:
+    """What S3 itself says, printable and cut short; empty where the answer had no document."""
     return printable(str(error.response.get("Error", {}).get("Message", "")).rstrip("."), limit=_WORDS)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from isal import isal_zlib
 
+from headrace.aws.store_answers import needed
 from headrace.s3.client import BOTOCORES, translate_upload
 
 OBJECT_ID: Final = "headrace-object"
@@ -164,12 +165,15 @@ class StoredObject:
     """See `ByteSource`; another content under the name is an ObjectError of its reads."""
 
     def __init__(self, get: Get, bucket: str, key: str, answer: Mapping[str, Any]) -> None:
-        """`get` is GetObject with the caller's retries and errors, `answer` that of a GET of the whole."""
+        """`get` is GetObject with the caller's retries and errors, `answer` that of a GET of the whole.
+
+        SourceUnavailable where the answer does not say which content it is, or how long.
+        """
         self._get = get
         self._bucket = bucket
         self._key = key
-        self._etag = answer["ETag"]
-        self._size = int(answer["ContentLength"])
+        self._etag = needed(answer, "ETag", what=self.name)
+        self._size = int(needed(answer, "ContentLength", what=self.name))
         self._fetched = 0
 
     @property

@@ -3,21 +3,37 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from email.charset import Charset
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
 from botocore.exceptions import ClientError
 from s3transfer.exceptions import S3CopyFailedError
 from s3transfer.manager import TransferConfig, TransferManager
 
-from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_condition_refused, refusal
-from headrace.model.errors import AccessDenied, InvalidConfiguration, ObjectMissing, SourceUnavailable
+from headrace.aws.aws_errors import (
+    AwsRefusal,
+    answer_of,
+    classify,
+    is_condition_refused,
+    is_refused_for_good,
+    refusal,
+)
+from headrace.model.errors import (
+    AccessDenied,
+    HeadraceError,
+    InvalidConfiguration,
+    ObjectError,
+    ObjectMissing,
+    SourceUnavailable,
+)
 from headrace.model.objects import S3Object, is_directory_bucket
 from headrace.options.settings import S3Settings
-from headrace.s3.client import new_s3_client
+from headrace.s3.client import new_s3_client, translate_s3, words_of
 from headrace.s3.s3_calls import S3Calls
 
 _log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 # S3 copies no larger object by one request.
 _COPY_MAX_BYTES: Final = 5 * 1024**3
@@ -33,6 +49,9 @@ _KEPT: Final = (
     "Expires",
     "StorageClass",
 )
+_KEY_MAX_BYTES: Final = 1024
+# https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
+_MOST_TAGS: Final = 10
 _MOVED: Final = "headrace-moved"
 """Metadata of a copy, whose ETag may differ: the ETag of what was copied."""
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingMetadata.html
@@ -110,7 +129,7 @@ class PostActionCalls:
         found = self._current(key, etag)
         if found is None:
             return False
-        place, has_copy = self._place(target, etag)
+        place, has_copy = self._place(key, target, etag)
         if not has_copy and not self._is_copied(found, place):
             return False
         if found.size > self._copy_max_bytes:
@@ -118,14 +137,19 @@ class PostActionCalls:
             self._copy_tags(key, place)
         return True
 
-    def _place(self, target: str, etag: str) -> tuple[str, bool]:
-        """The key to copy to, and whether an earlier attempt has made the copy already."""
+    def _place(self, key: str, target: str, etag: str) -> tuple[str, bool]:
+        """The key to copy to, and whether an earlier attempt has made the copy already.
+
+        ObjectError for a key that S3 has no room for.
+        """
+        self._refuse_long(key, target)
         known = self._head(target, self._target)
         if known is None:
             return target, False
         if known.id.etag == etag or self._moved_etag(target) == etag:
             return target, True
         other = f"{target}.{etag}"
+        self._refuse_long(key, other)
         if self._head(other, self._target) is not None:
             return other, True
         _log.warning(
@@ -136,6 +160,14 @@ class PostActionCalls:
             "goes to the key followed by its ETag",
         )
         return other, False
+
+    def _refuse_long(self, key: str, target: str) -> None:
+        """ObjectError before S3 is asked, whose answer to a HEAD of it tells nothing."""
+        if (size := len(target.encode())) > _KEY_MAX_BYTES:
+            raise ObjectError(
+                f"{self._url(key)} stays where it is: the key that it moves to has {size:,} bytes, and S3 "
+                f"takes {_KEY_MAX_BYTES:,} at most. Shorten the prefix in post.action, or the object's key."
+            )
 
     def _moved_etag(self, key: str) -> str | None:
         """The ETag of which the object is a copy that says so; None where it is not one."""
@@ -168,6 +200,12 @@ class PostActionCalls:
         if found.version_id is not None:
             given["VersionId"] = found.version_id
         tags = self._tags(given)
+        # One that has more is in a store that takes more.
+        if name not in tags and len(tags) == _MOST_TAGS:
+            raise ObjectError(
+                f"{self._url(key)} gets no tag {name!r}: it has {_MOST_TAGS} already, as many as S3 takes. "
+                "Remove one of them, or use another post.action."
+            )
         if tags.get(name) != value:
             self._put_tags(given, {**tags, name: value})
         return True
@@ -204,17 +242,15 @@ class PostActionCalls:
                 raise
             return True
 
-        return self._calls.retried(called, what=what or self._url(key))
+        return self._retried(called, what=what or self._url(key))
 
     def _tags(self, given: dict[str, str]) -> dict[str, str]:
-        answer = self._calls.retried(
-            lambda: self._client.get_object_tagging(**given), what=self._url(given["Key"])
-        )
+        answer = self._retried(lambda: self._client.get_object_tagging(**given), what=self._url(given["Key"]))
         return {each["Key"]: each["Value"] for each in answer.get("TagSet", ())}
 
     def _put_tags(self, given: dict[str, str], tags: dict[str, str]) -> None:
         pairs = [{"Key": each, "Value": text} for each, text in tags.items()]
-        self._calls.retried(
+        self._retried(
             lambda: self._client.put_object_tagging(**given, Tagging={"TagSet": pairs}),
             what=self._url(given["Key"]),
         )
@@ -282,11 +318,25 @@ class PostActionCalls:
         if tags := self._tags({"Bucket": self._bucket, "Key": key}):
             self._put_tags({"Bucket": self._target, "Key": target}, tags)
 
+    def _retried(self, call: Callable[[], T], *, what: str) -> T:
+        return self._calls.retried(call, what=what, translate=_translated)
+
     def _url(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
 
     def _target_url(self, key: str) -> str:
         return f"s3://{self._target}/{key}"
+
+
+def _translated(error: Exception, *, what: str) -> HeadraceError:
+    """As `translate_s3`, with what S3 itself says; a request that is bad for good is an ObjectError."""
+    if not isinstance(error, ClientError):
+        return translate_s3(error, what=what)
+    code, status = answer_of(error)
+    words = words_of(error)
+    if is_refused_for_good(code, status, error.operation_name):
+        return ObjectError(f"{what} is refused ({code or status}){words and f': {words}'}.")
+    return refusal(code, status, error.operation_name, what=what, message=words)
 
 
 def _overwrite_nothing(params: dict[str, Any], **_: object) -> None:

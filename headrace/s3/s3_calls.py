@@ -7,17 +7,17 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from headrace.aws.aws_credentials import signed_again
-from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, following, is_unknown_to_store
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_unknown_to_store
 from headrace.aws.object_answers import headed_object, listed_object, showing_restores
-from headrace.model.errors import AccessDenied, HeadraceError, ObjectError
+from headrace.aws.store_answers import answered_ms, following, needed
+from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, SourceUnavailable
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
@@ -34,6 +34,13 @@ from headrace.s3.fast_get import BegunGet, FastGet
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+
+class Translate(Protocol):
+    """As `translate_s3`."""
+
+    def __call__(self, error: Exception, *, what: str) -> HeadraceError:
+        """Our error for one of `BOTOCORES` about `what`."""
 
 
 _NEXT_UPLOADS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
@@ -65,8 +72,9 @@ class S3Calls:
     def head(self, bucket: str, key: str, version_id: str | None = None) -> S3Object:
         """What S3 says of an object now."""
         asked = {"Bucket": bucket, "Key": key, **_version(version_id), **self._fixed}
-        found = self.retried(lambda: self._client.head_object(**asked), what=f"s3://{bucket}/{key}")
-        return headed_object(bucket, key, found, size=found["ContentLength"])
+        return self.retried(
+            lambda: headed_object(bucket, key, self._client.head_object(**asked)), what=f"s3://{bucket}/{key}"
+        )
 
     def content(self, bucket: str, key: str, *, most: int) -> bytes:
         """The content of a small object; of a larger one the first `most` bytes and one. Blocks."""
@@ -83,11 +91,10 @@ class S3Calls:
 
     def clock_ms(self, bucket: str, prefix: str) -> int:
         """The time by S3's own clock, in ms since 1970, from the smallest listing there is."""
-        found = self.retried(
-            lambda: self._client.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1, **self._fixed),
-            what=f"s3://{bucket}/{prefix}",
+        what, given = f"s3://{bucket}/{prefix}", {"Bucket": bucket, "Prefix": prefix, **self._fixed}
+        return self.retried(
+            lambda: answered_ms(self._client.list_objects_v2(**given, MaxKeys=1), what=what), what=what
         )
-        return _date_ms(found)
 
     def region(self, bucket: str) -> str | None:
         """The bucket's region, which Amazon names in a refusal too; None where its S3 does not say.
@@ -110,6 +117,7 @@ class S3Calls:
     def uploads_under_way(self, bucket: str, prefix: str) -> UploadsUnderWay:
         """The multipart uploads under `prefix` that are not completed yet; blocks, a call a thousand."""
         marker: dict[str, Any] = {}
+        what = f"the uploads of s3://{bucket}/{prefix}"
         begun: dict[str, int] = {}
         ids: dict[str, frozenset[str]] = {}
         at_ms: int | None = None
@@ -117,14 +125,15 @@ class S3Calls:
             asked = {"Bucket": bucket, "Prefix": prefix, **marker, **self._fixed}
             found = self.retried(
                 lambda asked=asked: self._client.list_multipart_uploads(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
-                what=f"s3://{bucket}/{prefix}",
+                what=what,
             )
-            at_ms = _date_ms(found) if at_ms is None else at_ms
+            at_ms = answered_ms(found, what=what) if at_ms is None else at_ms
             for upload in found.get("Uploads", ()):
-                key, begun_ms = upload["Key"], int(upload["Initiated"].timestamp() * 1000)
+                key = needed(upload, "Key", what=what)
+                begun_ms = int(needed(upload, "Initiated", what=what).timestamp() * 1000)
                 begun[key] = min(begun_ms, begun.get(key, begun_ms))
-                ids[key] = ids.get(key, frozenset()) | {upload["UploadId"]}
-            more = following(found, marker, what=f"s3://{bucket}/{prefix}", names=_NEXT_UPLOADS)
+                ids[key] = ids.get(key, frozenset()) | {needed(upload, "UploadId", what=what)}
+            more = following(found, marker, what=what, names=_NEXT_UPLOADS)
             if more is None:
                 return UploadsUnderWay(at_ms=at_ms, begun_ms=begun, ids=ids)
             marker = more
@@ -215,8 +224,8 @@ class S3Calls:
             content_range=response.get("ContentRange"),
         )
 
-    def retried(self, call: Callable[[], T], *, what: str) -> T:
-        """What `call` of botocore gives, after at most `max_retries` repeats; errors in our words.
+    def retried(self, call: Callable[[], T], *, what: str, translate: Translate = translate_s3) -> T:
+        """What `call` of botocore gives, after at most `max_retries` repeats; errors are `translate`'s.
 
         Credentials that have expired are resolved again, and the call is repeated at once.
         """
@@ -225,7 +234,7 @@ class S3Calls:
             try:
                 return signed_again(call)
             except BOTOCORES as error:
-                raise translate_s3(error, what=what) from error
+                raise translate(error, what=what) from error
 
         return self.attempted(translated)
 
@@ -250,10 +259,42 @@ def new_s3_calls(settings: S3Settings) -> S3Calls:
     )
 
 
-def _date_ms(found: Any) -> int:
-    """When S3 answered, in ms since 1970."""
-    date: str = found["ResponseMetadata"]["HTTPHeaders"]["date"]
-    return int(parsedate_to_datetime(date).timestamp() * 1000)
+def uploads_if_allowed(calls: S3Calls, s3: S3Settings) -> UploadsUnderWay | None:
+    """The multipart uploads under way for a first start; None, with a WARN, where they may not be listed."""
+    try:
+        return calls.uploads_under_way(s3.bucket, s3.prefix)
+    except AccessDenied as error:
+        # Refused, or not known to this store; where everything is refused, the listing says so next.
+        _log.warning(
+            "uploads_not_listed",
+            error=str(error),
+            detail="with include.existing=false a multipart upload that is under way at the first start "
+            "and that no event announces is not ingested",
+            remedy=f"allow {rights_on(s3.arn, 's3:ListBucketMultipartUploads')}",
+        )
+        return None
+
+
+def there_if_told(
+    s3: S3Settings, uploads: UploadsUnderWay, keys: Collection[str], *, calls: S3Calls | None = None
+) -> dict[str, str]:
+    """See `S3Calls.there_before`; nothing, with a WARN, where S3 does not answer.
+
+    Asked by `calls`, or a client of its own.
+    """
+    try:
+        return (new_s3_calls(s3) if calls is None else calls).there_before(
+            s3.bucket, s3.prefix, uploads, keys
+        )
+    except (AccessDenied, SourceUnavailable) as error:
+        _log.warning(
+            "uploads_not_compared",
+            bucket=s3.bucket,
+            error=str(error),
+            detail="with include.existing=false an object that is there already is ingested if it is younger "
+            "than a multipart upload of its key that was broken off and not aborted",
+        )
+        return {}
 
 
 def _version_id(headers: str | None) -> str | None:

@@ -12,7 +12,8 @@ from botocore.exceptions import ClientError
 from isal import isal_zlib
 
 from headrace.aws.aws_credentials import signed_again
-from headrace.aws.aws_errors import answer_of, following, is_condition_refused
+from headrace.aws.aws_errors import answer_of, is_condition_refused
+from headrace.aws.store_answers import following, needed
 from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
 from headrace.model.objects import ByteSource
 from headrace.model.sink_entries import Upload
@@ -274,7 +275,7 @@ class UploadCalls:
 
     def list_parts(self, bucket: str, key: str, upload_id: str) -> list[SentPart] | None:
         """The parts that S3 has of the upload, by number; None when there is no such upload."""
-        found: list[SentPart] = []
+        what, found = f"s3://{bucket}/{key}", list[SentPart]()
         given: dict[str, Any] = {"UploadId": upload_id, **self._every}
         while True:
             try:
@@ -283,14 +284,14 @@ class UploadCalls:
                 return None
             found += [
                 SentPart(
-                    number=part["PartNumber"],
-                    etag=part["ETag"],
-                    size=part["Size"],
+                    number=needed(part, "PartNumber", what=what),
+                    etag=needed(part, "ETag", what=what),
+                    size=needed(part, "Size", what=what),
                     checksum=part.get("ChecksumCRC32"),
                 )
                 for part in answer.get("Parts", ())
             ]
-            more = following(answer, given, what=f"s3://{bucket}/{key}", names=_NEXT_PARTS)
+            more = following(answer, given, what=what, names=_NEXT_PARTS)
             if more is None:
                 return found
             given |= more
@@ -360,7 +361,7 @@ class UploadCalls:
                 return False
             answer = self._get(bucket, upload.key)
             with closing(answer["Body"]) as body:
-                is_as_long = answer["ContentLength"] == sum(part.size for part in sent)
+                is_as_long = needed(answer, "ContentLength", what=what) == sum(part.size for part in sent)
                 if is_as_long and is_same_content(body.iter_chunks(_CHUNK_BYTES), sent):
                     return True
             if self._has_content is None or not upload.content:

@@ -249,7 +249,8 @@ class CommandRequest:
     as_json: bool
     timeout: float
     problem: str | None = None
-    """Of several buckets: which could not be listed, so that not all that fits was chosen."""
+    """Of several buckets: which could not be listed, so that not all that fits was chosen; a lost ledger."""
+    accept_new_ledger: bool = False
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many objects fit that the configuration does not read, by the reason."""
 
@@ -271,7 +272,12 @@ def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
     messages = commands_for(request)
     with progress(request.action, unit="objects", total=len(request.chosen)) as report_progress:
         outcome = submit(
-            request.settings, reading, messages, report_progress=report_progress, timeout=request.timeout
+            request.settings,
+            reading,
+            messages,
+            report_progress=report_progress,
+            timeout=request.timeout,
+            accept_new_ledger=request.accept_new_ledger,
         )
     _print_outcome(request, outcome)
 

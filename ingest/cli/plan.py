@@ -8,9 +8,9 @@ import typer
 
 from headrace.kafka.control_records import TargetState, target_of
 from headrace.kafka.ledger_cache import CacheLedgerView, LedgerCache
-from headrace.kafka.ledger_reader import open_ledger_reader
+from headrace.kafka.ledger_reader import lost_ledger, open_ledger_reader
 from headrace.model.clock import wall_ms
-from headrace.model.errors import Exit
+from headrace.model.errors import Exit, InvalidLedger
 from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.text_formatting import bytes_text, counted, printable
@@ -176,13 +176,14 @@ def plan(
             inventories = probe_inventories(clients.s3, settings, awaited_inventories(settings, cache))
         finally:
             clients.close()
+        lost = lost_ledger(settings, timeout=startup_timeout) if reading is None else None
     finally:
         if reading is not None:
             reading.close()
     has_ledger = reading is not None
-    lines = lines_of(settings, forecast, archive, has_ledger=has_ledger, target=target)
+    lines = lines_of(settings, forecast, archive, has_ledger=has_ledger, target=target, lost=lost)
     cli.Report(
-        shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger, target=target),
+        shape_of(settings, forecast, archive, inventories, has_ledger=has_ledger, target=target, lost=lost),
         chain(lines, *(("", one.line) for one in inventories)),
     ).show(as_json=as_json)
     if is_unread_restore(settings, _unread(settings, forecast)):
@@ -237,6 +238,7 @@ def shape_of(
     *,
     has_ledger: bool,
     target: TargetState = TargetState.RUNNING,
+    lost: InvalidLedger | None = None,
 ) -> dict[str, Any]:
     """The JSON shape (docs/commands.md)."""
     return {
@@ -246,7 +248,7 @@ def shape_of(
         **forecast.as_dict(),
         "archive": None if archive is None else archive.as_list(),
         "inventories": [one.as_dict() for one in inventories],
-        "problem": _problem(settings, forecast, target),
+        "problem": _problem(settings, forecast, target, lost),
     }
 
 
@@ -257,14 +259,16 @@ def lines_of(
     *,
     has_ledger: bool,
     target: TargetState = TargetState.RUNNING,
+    lost: InvalidLedger | None = None,
 ) -> Iterator[str]:
     """What people are shown."""
     total = forecast.total()
     for bucket in settings.buckets:
         yield f"s3://{bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.of_bucket[bucket])}"
+    missing = "not there yet" if lost is None else "lost"
     yield (
         f"ledger {settings.kafka.ledger_topic}: "
-        + ("read" if has_ledger else "not there yet, so nothing counts as done")
+        + ("read" if has_ledger else f"{missing}, so nothing counts as done")
     )
     yield ""
     rows: list[tuple[str, ...]] = [
@@ -294,7 +298,7 @@ def lines_of(
         yield from (f"    {printable(key)}" for key in forecast.archived.examples)
     if archive is not None:
         yield from archive_lines(archive)
-    if (problem := _problem(settings, forecast, target)) is not None:
+    if (problem := _problem(settings, forecast, target, lost)) is not None:
         yield ""
         yield f"problem   {problem}"
 
@@ -313,9 +317,12 @@ def _left_out_lines(forecast: Preview, *, is_archive: bool) -> Iterator[str]:
         yield "    (`headrace explain CONFIG KEY` says why)"
 
 
-def _problem(settings: Settings, forecast: Preview, target: TargetState) -> str | None:
-    """What `run` would report as problems at once."""
+def _problem(
+    settings: Settings, forecast: Preview, target: TargetState, lost: InvalidLedger | None
+) -> str | None:
+    """What `run` would report as problems at once, or would not start for."""
     found = [
+        None if lost is None else str(lost),
         held_back(settings, target),
         *unlisted(forecast.refused),
         unread_problem(settings, _unread(settings, forecast)),

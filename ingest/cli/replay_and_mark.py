@@ -8,7 +8,7 @@ import typer
 from headrace.kafka.admin import CALL_SECONDS
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
-from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
+from headrace.kafka.ledger_reader import LedgerReader, lost_ledger, open_ledger_reader
 from headrace.model.errors import HeadraceError, InvalidConfiguration
 from headrace.model.ledger_entry import State
 from headrace.options import Settings
@@ -49,6 +49,13 @@ FromStart = Annotated[
     typer.Option(
         "--from-start",
         help="Produce the objects whole again. Records that are in Kafka already come a second time.",
+    ),
+]
+AcceptNewLedger = Annotated[
+    bool,
+    typer.Option(
+        "--accept-new-ledger",
+        help="Begin an empty ledger, or another one, where the ingester's own is lost.",
     ),
 ]
 
@@ -116,6 +123,8 @@ def replay(
         )
     opened = open_ledger_reader(settings, timeout=startup_timeout)
     if opened is None:
+        if (lost := lost_ledger(settings, timeout=startup_timeout)) is not None:
+            raise lost
         raise InvalidConfiguration(
             f"There is no ledger {settings.kafka.ledger_topic!r}, so nothing was ingested under the name "
             f"{settings.name!r} yet. Check name, bootstrap.servers and offsets.storage.topic."
@@ -147,6 +156,7 @@ def mark(
     bucket: OfBucket = None,
     prefix: ByPrefix = "",
     until: Until = None,
+    accept_new_ledger: AcceptNewLedger = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: cli.AsJson = False,
@@ -161,6 +171,7 @@ def mark(
     Lists the bucket, shows the objects that are not done yet, and asks. Before the first start: stop the
     other tool, mark what it has brought to Kafka (--until its last object's time, say), then `headrace run`
     picks up the rest. `headrace replay --from-start` undoes it. Works next to a running service too.
+    Where the ledger is lost, --accept-new-ledger begins another one with what is marked.
     """
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     refuse_sink(settings, "this command is about the objects that a source reads")
@@ -171,14 +182,19 @@ def mark(
         until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
     )
     places = chosen_buckets(settings, bucket)
-    reading = _reading(settings, startup_timeout, creates=not dry_run)
+    reading = _reading(settings, startup_timeout, creates=not dry_run, accept_new_ledger=accept_new_ledger)
     try:
+        lost = None
+        if reading is None and not accept_new_ledger:
+            lost = lost_ledger(settings, timeout=startup_timeout)
         chosen, refused = _chosen(places, reading, selection)
+        problems = [*([] if lost is None else [str(lost)]), *unlisted(refused)]
         request = CommandRequest(
             settings=settings,
             action="mark",
             chosen=chosen,
-            problem=" ".join(unlisted(refused)) or None,
+            problem=" ".join(problems) or None,
+            accept_new_ledger=accept_new_ledger,
             from_start=False,
             dry_run=dry_run,
             yes=yes,
@@ -208,8 +224,13 @@ def _chosen(
         clients.close()
 
 
-def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerReader | None:
-    """The ledger; before the first start it is made, unless for a dry run, which gets None."""
+def _reading(
+    settings: Settings, timeout: float, *, creates: bool, accept_new_ledger: bool = False
+) -> LedgerReader | None:
+    """The ledger; before the first start it is made, unless for a dry run, which gets None.
+
+    InvalidLedger where it is lost, or another one, unless that is accepted.
+    """
     if creates:
         creation = settings.kafka.topic_creation
         prepare_ledger(
@@ -217,6 +238,7 @@ def _reading(settings: Settings, timeout: float, *, creates: bool) -> LedgerRead
             name=settings.name,
             topic=settings.kafka.ledger_topic,
             replication_factor=None if creation is None else creation.replication_factor,
+            accept_new_ledger=accept_new_ledger,
             timeout=min(CALL_SECONDS, timeout),
         )
     return open_ledger_reader(settings, timeout=timeout)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from headrace.kafka.admin import KafkaAdmin
 from headrace.kafka.control_records import TargetState, target_of
 from headrace.kafka.data_topics import Survey, SurveyedPartition
-from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
+from headrace.kafka.ledger_reader import LedgerReader, lost_ledger, open_ledger_reader
 from headrace.model.errors import HeadraceError
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition
@@ -179,7 +179,11 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
             if each.offset is not None
         }
         backlog = backlog_of(survey, cache, earlier=earlier)
-        lost = [] if reading is None else lost_ledger_end(settings, survey, reading)
+        if reading is None:
+            gone = lost_ledger(settings, timeout=startup_timeout)
+            lost = [] if gone is None else [str(gone)]
+        else:
+            lost = lost_ledger_end(settings, survey, reading)
     finally:
         if reading is not None:
             reading.close()

@@ -9,7 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -185,6 +185,7 @@ class _Submission:
     messages: Sequence[CommandMessage]
     report_progress: ProgressCallback
     deadline: float
+    accept_new_ledger: bool
 
     @property
     def left(self) -> float:
@@ -199,8 +200,11 @@ def submit(
     *,
     report_progress: ProgressCallback,
     timeout: float,
+    accept_new_ledger: bool = False,
 ) -> SubmitOutcome:
     """What became of these commands: applied, or at least committed, exactly once. Blocks.
+
+    With `accept_new_ledger` it leads over an empty or another ledger, as `run` with that option.
 
     Unavailable after `timeout` seconds without one or the other, AccessDenied, InvalidLedger.
     """
@@ -210,6 +214,7 @@ def submit(
         messages=messages,
         report_progress=report_progress,
         deadline=time.monotonic() + timeout,
+        accept_new_ledger=accept_new_ledger,
     )
     admin = KafkaAdmin(client_properties(settings).admin, timeout=min(CALL_SECONDS, timeout))
     is_sent = False
@@ -240,13 +245,7 @@ def submit(
 
 
 def _with_patience(submission: _Submission) -> _Submission:
-    return _Submission(
-        settings=submission.settings,
-        ledger_reader=submission.ledger_reader,
-        messages=submission.messages,
-        report_progress=submission.report_progress,
-        deadline=time.monotonic() + APPLY_SECONDS,
-    )
+    return replace(submission, deadline=time.monotonic() + APPLY_SECONDS)
 
 
 def _watch(submission: _Submission, admin: KafkaAdmin) -> bool:
@@ -298,6 +297,7 @@ def _lead_and_apply(submission: _Submission, *, is_sent: bool) -> bool:
             state_dir=settings.state_dir,
             anchors=known_topics(settings.transforms, settings.routing.topic),
             boundary_seconds=settings.kafka.transaction_interval_ms / _MS,
+            accept_new_ledger=submission.accept_new_ledger,
         )
         try:
             ledger.take_over(timeout=max(submission.left, 30.0))

@@ -6,7 +6,7 @@ A task finds a topic missing that a key names, and the driver creates it.
 import queue
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -31,12 +31,12 @@ from headrace.model.errors import (
     first_refusal,
 )
 from headrace.options import Settings
-from headrace.options.aws_forms import rights_on
 from headrace.options.settings import S3Settings
 from headrace.options.transforms.read_chain import known_topics
 from headrace.process.retry_log import RetryLog
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
+from headrace.s3.s3_calls import there_if_told, uploads_if_allowed
 from ingest.http.snapshot import SnapshotHolder
 from ingest.service.patient_start import PatientStart
 from ingest.service.service_events import OwnEvent, TopicAnswered
@@ -74,25 +74,10 @@ class BucketAtStart:
             return first
         # Asked for the few that a record has room for.
         kept = newest_uploads([self.uploads.begun_ms])[0]
-        there = _there_before(settings.s3, self.uploads, kept)
+        there = there_if_told(settings.s3, self.uploads, kept)
         kept = newest_uploads([kept], [there])[0]
         there = {key: etag for key, etag in there.items() if key in kept}
         return msgspec.structs.replace(first, uploads=kept, there=there or msgspec.UNSET)
-
-
-def _there_before(s3: S3Settings, uploads: UploadsUnderWay, keys: Collection[str]) -> dict[str, str]:
-    """See `S3Calls.there_before`; nothing, with a WARN, where S3 does not answer."""
-    try:
-        return new_s3_calls(s3).there_before(s3.bucket, s3.prefix, uploads, keys)
-    except (AccessDenied, SourceUnavailable) as error:
-        _log.warning(
-            "uploads_not_compared",
-            bucket=s3.bucket,
-            error=str(error),
-            detail="with include.existing=false an object that is there already is ingested if it is younger "
-            "than a multipart upload of its key that was broken off and not aborted",
-        )
-        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +230,7 @@ class Startup:
         try:
             calls = new_s3_calls(s3)
             # The uploads first: who begins later is dated later than this answer.
-            under_way = None if self._settings.discovery.include_existing else self._uploads(calls, s3)
+            under_way = None if self._settings.discovery.include_existing else uploads_if_allowed(calls, s3)
             clock_ms = calls.clock_ms(s3.bucket, s3.prefix)
             if self._settings.more_buckets:
                 _warn_of_region(calls, s3)
@@ -269,21 +254,6 @@ class Startup:
             return read_manifests(new_s3_calls(self._settings.s3), urls, buckets=self._settings.buckets)
         except InvalidConfiguration as error:
             return error
-
-    def _uploads(self, calls: S3Calls, s3: S3Settings) -> UploadsUnderWay | None:
-        """The multipart uploads under way; None, with a WARN, where they may not be listed."""
-        try:
-            return calls.uploads_under_way(s3.bucket, s3.prefix)
-        except AccessDenied as error:
-            # Refused, or not known to this store; where everything is refused, the listing says so next.
-            _log.warning(
-                "uploads_not_listed",
-                error=str(error),
-                detail="with include.existing=false a multipart upload that is under way at the first start "
-                "and that no event announces is not ingested",
-                remedy=f"allow {rights_on(s3.arn, 's3:ListBucketMultipartUploads')}",
-            )
-            return None
 
 
 def _warn_of_region(calls: S3Calls, s3: S3Settings) -> None:

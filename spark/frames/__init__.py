@@ -6,6 +6,7 @@ log_entries    entries and snapshots of the discovery log, and what is known of 
 log_store      a directory or a prefix of S3, in which a name has one writer
 discovery_log  the log: a batch is durable before Spark learns of it
 admission      which of the objects that wait go into a batch; pure
+lasting_trouble  what fails again and again, and when the log says so; pure
 new_objects    events and listings, filtered and held against the log
 batch_splits   the splits of a batch, and what a task gets of them
 record_rows, column_rows, column_types   rows as Arrow: records, or columns of a schema, whose types are pure

@@ -42,6 +42,8 @@ class WaitingObjects:
 
     def __init__(self, *, min_age_ms: int = 0) -> None:
         self._min_age_ms = min_age_ms
+        self._ripe_ms: dict[bytes, int] = {}
+        """When each is old enough, where that is asked of it."""
         self._fresh: dict[bytes, S3Object] = {}
         self._backlog: dict[bytes, S3Object] = {}
         self._fresh_in_turn = 0
@@ -56,11 +58,16 @@ class WaitingObjects:
     def __contains__(self, identity: bytes) -> bool:
         return identity in self._fresh or identity in self._backlog
 
-    def add(self, identity: bytes, found: S3Object, *, is_fresh: bool = False) -> None:
-        """One more, unless it waits already."""
+    def add(self, identity: bytes, found: S3Object, *, found_ms: int, is_fresh: bool = False) -> None:
+        """One more, found at that time, unless it waits already.
+
+        It waits for no longer than its whole age from then, whatever the store's clock says.
+        """
         if identity not in self:
             (self._fresh if is_fresh else self._backlog)[identity] = found
             self.bytes += found.size
+            if self._min_age_ms:
+                self._ripe_ms[identity] = min(found.last_modified_ms, found_ms) + self._min_age_ms
 
     def take(self, limits: ReadLimits, now_ms: int) -> dict[bytes, S3Object]:
         """What goes into a batch now; it waits no longer once it is `removed`."""
@@ -95,6 +102,7 @@ class WaitingObjects:
             is_fresh = identity in self._fresh
             found = (self._fresh if is_fresh else self._backlog).pop(identity, None)
             if found is not None:
+                self._ripe_ms.pop(identity, None)
                 self.bytes -= found.size
                 self._fresh_in_turn = self._fresh_in_turn + 1 if is_fresh else 0
         if self._ends_in_backlog and self._fresh_in_turn:
@@ -106,8 +114,7 @@ class WaitingObjects:
             return None
         if not self._min_age_ms:
             return 0
-        waiting = chain(self._fresh.values(), self._backlog.values())
-        return min(found.last_modified_ms for found in waiting) + self._min_age_ms
+        return min(self._ripe_ms.values())
 
     def _old_enough(self, now_ms: int) -> Iterator[tuple[bytes, S3Object]]:
         """Those that may be taken now, in turn; a young object has no turn yet."""
@@ -124,5 +131,5 @@ class WaitingObjects:
 
     def _aged(self, queue: dict[bytes, S3Object], now_ms: int) -> Iterator[tuple[bytes, S3Object]]:
         for identity, found in queue.items():
-            if not self._min_age_ms or found.last_modified_ms + self._min_age_ms <= now_ms:
+            if self._ripe_ms.get(identity, now_ms) <= now_ms:
                 yield identity, found

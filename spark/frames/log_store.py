@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol
 from botocore.exceptions import ClientError
 
 from headrace.aws.aws_credentials import signed_again
-from headrace.aws.aws_errors import answer_of, following
+from headrace.aws.aws_errors import answer_of
+from headrace.aws.store_answers import following, needed
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
 from headrace.s3.client import BOTOCORES, WriteConflict, attempted, new_s3_client, translate_s3
@@ -250,7 +251,10 @@ class S3Store:
         given: dict[str, Any] = {"Bucket": self._bucket, "Prefix": prefix}
         while True:
             page = self._called(partial(self._client.list_objects_v2, **given))
-            found += [entry["Key"].removeprefix(self._prefix) for entry in page.get("Contents", ())]
+            found += [
+                needed(entry, "Key", what=self.where).removeprefix(self._prefix)
+                for entry in page.get("Contents", ())
+            ]
             more = following(page, given, what=f"s3://{self._bucket}/{prefix}")
             if more is None:
                 # A directory bucket lists in an order of its own.

@@ -5,6 +5,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Final
 
 import structlog
@@ -14,6 +15,7 @@ from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.model.text_formatting import printable
 from headrace.options.settings import Settings
+from headrace.process.threads import ThreadFailures, collecting_own
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.deduplication import HeadRequests, as_announced
 from ingest.source.catalogue.effects import EffectsBuilder, HeadRequest, MessageTracker
@@ -31,6 +33,7 @@ from listeners.discovery_events import (
     Counters,
     Event,
     HeadAnswer,
+    HeadsWait,
     HeldFull,
     ListingFailed,
     Message,
@@ -42,6 +45,7 @@ from listeners.discovery_events import (
 from listeners.listeners import Listeners
 from spark.frames.admission import ReadLimits, WaitingObjects
 from spark.frames.frame_options import FramesSettings
+from spark.frames.lasting_trouble import LastingTrouble
 from spark.frames.log_entries import KnownObjects, identity
 
 _LOG = structlog.get_logger(__name__)
@@ -51,8 +55,7 @@ _LISTS_AGAIN_BELOW: Final = 0.9
 _STOP_SECONDS: Final = 5.0
 _PATIENCE_MS: Final = 600_000
 """How long a bucket may not be listed before a query that ends by itself ends without."""
-_FIRST_PAUSE_MS: Final = 60_000
-_LONGEST_PAUSE_MS: Final = 3_600_000
+_MOST_SHAPES: Final = 100
 
 
 class Discovery:
@@ -82,11 +85,16 @@ class Discovery:
         self._uncommitted: dict[ObjectId, int] = {}
         self._changed = threading.Condition()
         self._error: BaseException | None = None
+        self._failures = ThreadFailures()
+        self._watching = ExitStack()
         self._problem: HeadraceError | None = None
         self._clock = clock
-        self._failing_since_ms = self._last_failure_ms = self._failed_for_ms = self._logged_again_ms = 0
-        self._most_apart_ms = settings.s3.backoff.max_delay_ms + _PATIENCE_MS // 2
-        """Failures further apart were not in a row: between two are a call, which times out, and a pause."""
+        # Between two failures in a row are a call, which times out, and a pause.
+        most_apart_ms = settings.s3.backoff.max_delay_ms + _PATIENCE_MS // 2
+        self._refused_listings = LastingTrouble(most_apart_ms=most_apart_ms)
+        self._unanswered_heads = LastingTrouble()
+        self._heads_wait_for: str | None = None
+        self._shapes_left: set[str] = set()
         self._most_waiting = settings.discovery.max_pending_objects
         self._is_listing_paused = False
         self._is_closing = False
@@ -108,11 +116,15 @@ class Discovery:
 
     def start(self, *, skip_through: str | None) -> None:
         """Begin to receive and to list; returns at once."""
-        self._listeners.start(skip_through={} if skip_through is None else {self._bucket: skip_through})
+        # A thread of theirs that dies finds nothing any more: the query has to learn of it.
+        self._watching.enter_context(self._failures.waking(self._on_dead_thread))
+        with collecting_own(self._failures):
+            self._listeners.start(skip_through={} if skip_through is None else {self._bucket: skip_through})
 
     def stop(self) -> None:
         """End, and give back the messages that are held."""
         self._listeners.stop(seconds=_STOP_SECONDS)
+        self._watching.close()
 
     @property
     def waiting(self) -> int:
@@ -126,8 +138,8 @@ class Discovery:
 
     @property
     def problem(self) -> str | None:
-        """What keeps listings from their end at the moment."""
-        return None if self._problem is None else str(self._problem)
+        """What keeps listings from their end at the moment, or HEADs from their answers."""
+        return self._heads_wait_for if self._problem is None else str(self._problem)
 
     def take(self, limits: ReadLimits) -> dict[bytes, S3Object]:
         """What goes into a batch now; raises what ended the listeners, and a refusal that will last."""
@@ -198,9 +210,16 @@ class Discovery:
                 self._take_in(event)
                 self._changed.notify_all()
         except BaseException as error:  # noqa: BLE001  # raised again where the query can show it
-            with self._changed:
-                self._error = self._error or error
-                self._changed.notify_all()
+            self._end_with(error)
+
+    def _on_dead_thread(self) -> None:
+        assert self._failures.first is not None, "it is what wakes"
+        self._end_with(self._failures.first)
+
+    def _end_with(self, error: BaseException) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()
 
     def _take_in(self, event: Event) -> None:
         match event:
@@ -208,15 +227,11 @@ class Discovery:
                 for message in messages:
                     self._on_message(message)
             case ListingPage():
-                # First, as nothing is added while it refuses.
-                self._problem = None
-                for found in event.objects:
-                    self._on_listed(found)
-                if event.is_full and event.is_last:
-                    self._full_listings += 1
-                self._listeners.page_done(self._bucket)
+                self._on_page(event)
             case ListingFailed(error=error):
                 self._on_listing_failed(error)
+            case HeadsWait(sentence=sentence):
+                self._on_heads_wait(sentence)
             case HeadAnswer(token=token, answer=answer):
                 self._on_head(token, answer)
             case ModeChanged(mode=mode):
@@ -247,6 +262,16 @@ class Discovery:
         """Whether nothing that waits will make room: it is too young for what ends with the listing."""
         return self._is_closing and not self._waiting.has_any(wall_ms())
 
+    def _on_page(self, page: ListingPage) -> None:
+        # First, as nothing is added while it refuses.
+        self._problem = None
+        self._refused_listings.end()
+        for found in page.objects:
+            self._on_listed(found)
+        if page.is_full and page.is_last:
+            self._full_listings += 1
+        self._listeners.page_done(self._bucket)
+
     def _on_listed(self, found: S3Object) -> None:
         route = self._filter.listed_route_or_reason(found)
         if isinstance(route, ExclusionReason):
@@ -255,17 +280,17 @@ class Discovery:
         self._found(found, is_fresh=False)
 
     def _on_listing_failed(self, error: HeadraceError) -> None:
-        """Note it, and log it: at once, and then after pauses that double."""
-        now_ms = self._clock().steady_ms
         # Pages without keys are not posted: what lies between failures tells that there were some.
-        if self._problem is None or now_ms - self._last_failure_ms > self._most_apart_ms:
-            self._failing_since_ms = self._logged_again_ms = now_ms
-        self._problem, self._last_failure_ms = error, now_ms
-        self._failed_for_ms = now_ms - self._failing_since_ms
-        if now_ms >= self._logged_again_ms:
+        self._problem = error
+        if self._refused_listings.fail(self._clock().steady_ms):
             _LOG.warning("listing_failed", bucket=self._bucket, error=str(error))
-            pause_ms = max(self._failed_for_ms, _FIRST_PAUSE_MS)
-            self._logged_again_ms = now_ms + min(pause_ms, _LONGEST_PAUSE_MS)
+
+    def _on_heads_wait(self, sentence: str | None) -> None:
+        self._heads_wait_for = sentence
+        if sentence is None:
+            self._unanswered_heads.end()
+        elif self._unanswered_heads.fail(self._clock().steady_ms):
+            _LOG.warning("heads_unanswered", bucket=self._bucket, error=sentence)
 
     def _on_message(self, message: Message) -> None:
         parsed = parse_notification(message.body)
@@ -275,11 +300,25 @@ class Discovery:
                 owed = {item for event in events if (item := self._on_event(event)) is not None}
                 self._messages.hold(message.id, owed, effects)
                 self._apply(effects)
-            case ObjectEvents() | Unreadable():
-                self.left_out["unreadable_message"] += 1
-                self._listeners.abandon(message.id)
+            case ObjectEvents(events=events):
+                foreign = min(event.bucket for event in events if event.bucket != self._bucket)
+                self._leave(message, f"bucket {foreign}", "it names an object of another bucket")
+            case Unreadable(shape=shape, reason=reason):
+                self._leave(message, shape, reason)
             case TestEvent() | Ignored():
                 self._listeners.settle([message.id])
+
+    def _leave(self, message: Message, shape: str, reason: str) -> None:
+        """Leave a message to the queue's own redrive policy; the log has the first of each shape."""
+        self.left_out["unreadable_message"] += 1
+        self._listeners.abandon(message.id)
+        if shape in self._shapes_left or len(self._shapes_left) >= _MOST_SHAPES:
+            return
+        self._shapes_left.add(shape)
+        detail = "messages like it are left to the queue's redrive policy"
+        _LOG.warning(
+            "message_left_on_queue", message_id=message.id, shape=shape, reason=reason, detail=detail
+        )
 
     def _on_event(self, event: ObjectEvent) -> ObjectId | str | None:
         """What the event's message waits for; None for nothing."""
@@ -359,7 +398,7 @@ class Discovery:
             return None
         # Nor while listings are refused: uploads without end would hold up what ends the query.
         if not (self._is_closing and (self._full_listings or self._is_refused())):
-            self._waiting.add(key, found, is_fresh=is_fresh)
+            self._waiting.add(key, found, found_ms=wall_ms(), is_fresh=is_fresh)
         return found.id
 
     def _is_new(self, found: S3Object) -> bool:
@@ -388,7 +427,7 @@ class Discovery:
             return False
         # Where the query ends with the listing nothing else would show that it waits, nor end it. Counted to
         # the last failure, as pages without keys may have come since.
-        has_lasted = self._is_closing and self._failed_for_ms >= _PATIENCE_MS
+        has_lasted = self._is_closing and self._refused_listings.lasted_ms >= _PATIENCE_MS
         return has_lasted or is_lasting(self._problem)
 
     def _raise_if_broken(self) -> None:

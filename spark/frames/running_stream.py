@@ -10,7 +10,9 @@ from headrace.model.slot_protocol import Split
 from headrace.model.text_formatting import printable
 from headrace.process import logs
 from headrace.s3 import S3Calls
+from headrace.s3.s3_calls import there_if_told, uploads_if_allowed
 from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
+from ingest.source.first_starts import newest_uploads
 from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
 from spark.frames.batch_splits import FramePartition, cuts_begun, cuts_of, partitioned, splits_of
@@ -209,10 +211,17 @@ def _first_start(settings: FramesSettings, calls: S3Calls) -> Baseline:
     discovery, s3 = settings.shared.discovery, settings.shared.s3
     if discovery.include_existing:
         return Baseline(start_key=discovery.native_start_key)
-    under_way = calls.uploads_under_way(s3.bucket, s3.prefix)
+    # Both as `run` does: it starts without the right to list uploads, and asks about the newest of very many.
+    under_way = uploads_if_allowed(calls, s3)
+    if under_way is None:
+        at_ms = calls.clock_ms(s3.bucket, s3.prefix)
+        return Baseline(existing_before_ms=at_ms, start_key=discovery.native_start_key)
+    kept = newest_uploads([under_way.begun_ms])[0]
+    there = there_if_told(s3, under_way, kept, calls=calls)
+    kept = newest_uploads([kept], [there])[0]
     return Baseline(
         existing_before_ms=under_way.at_ms,
         start_key=discovery.native_start_key,
-        uploads=under_way.begun_ms,
-        there=calls.there_before(s3.bucket, s3.prefix, under_way, under_way.begun_ms),
+        uploads=kept,
+        there={key: etag for key, etag in there.items() if key in kept},
     )

@@ -34,7 +34,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.objects import Route, S3Object, is_directory_bucket
 from headrace.model.text_formatting import printable
@@ -264,11 +263,12 @@ def _objects_now(settings: FramesSettings, prefix: str | None = None) -> Iterato
     shared = settings.shared
     chosen = object_filter_of(shared, Baseline(start_key=shared.discovery.native_start_key))
     min_age_ms = shared.discovery.min_age_ms
-    oldest_ms = wall_ms() - min_age_ms
-    unmatched, first = 0, ""
-    archived, first_archived = 0, ""
+    unmatched, archived, first, first_archived = 0, 0, "", ""
+    calls, place = s3_calls(shared.s3), (shared.s3.bucket, prefix or shared.s3.prefix)
     try:
-        for found in s3_calls(shared.s3).listed(shared.s3.bucket, prefix or shared.s3.prefix):
+        # By the store's own clock, which dates the objects.
+        oldest_ms = calls.clock_ms(*place) - min_age_ms if min_age_ms else 0
+        for found in calls.listed(*place):
             route = chosen.listed_route_or_reason(found)
             if isinstance(route, ExclusionReason):
                 if route is ExclusionReason.UNMATCHED:

@@ -149,6 +149,34 @@ def test_a_byte_that_cannot_be_read_is_told_at_once() -> None:
     assert bucket.calls["cold"] == 1
 
 
+@pytest.mark.parametrize(
+    ("lacks", "header"), [("ContentLength", "Content-Length"), ("LastModified", "Last-Mod")]
+)
+def test_an_answer_that_lacks_a_header_is_asked_for_again(lacks: str, header: str) -> None:
+    """Until a proxy lets it pass: neither the listeners end nor is the object given up."""
+
+    class Lacking(Bucket):
+        async def head_object(self, **arguments: Any) -> Mapping[str, Any]:
+            answer = await super().head_object(**arguments)
+            is_lacking = self.calls["k"] <= 12
+            return {name: value for name, value in answer.items() if not (is_lacking and name == lacks)}
+
+    inbox = Inbox()
+
+    async def asked() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            heads = HeadRequester(
+                client=Lacking(lambda _, __: None), post=inbox.post, tasks=tasks, pauses=QUICK
+            )
+            heads.request("k", bucket="b", key="k", version_id=None)
+            await until(lambda: bool(inbox.of(HeadAnswer)))
+
+    asyncio.run(asked())
+    assert isinstance(inbox.of(HeadAnswer)[0].answer, S3Object)
+    told = [one.sentence for one in inbox.of(HeadsWait) if one.sentence is not None]
+    assert f"s3://b/k was answered without {header}" in told[0]
+
+
 class Unread:
     """A body that is left."""
 

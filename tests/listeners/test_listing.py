@@ -166,6 +166,24 @@ def test_keys_that_were_rotated_are_no_failure(times: int, reported: int) -> Non
     assert service.keys == ["k"]
 
 
+@pytest.mark.parametrize("name", ["ETag", "Size", "LastModified"])
+def test_an_entry_that_lacks_something_is_a_failure_of_the_listing(name: str) -> None:
+    """Which is told, and the page is asked for again: nothing is left out, and the listing does not end."""
+
+    class Lacking(FakeBucket):
+        async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+            answer = await super().list_objects_v2(**arguments)
+            if len(self.calls) <= 3:
+                del answer["Contents"][1][name]
+            return answer
+
+    service, _ = _list(Lacking(["a", "b", "c"]))
+    assert service.keys == ["a", "b", "c"]
+    assert [str(failed.error).partition(",")[0] for failed in service.of(ListingFailed)] == [
+        f"s3://b/b in a listing was answered without {name.replace('tM', 't-M')}"
+    ] * 3
+
+
 def test_a_directory_bucket_is_not_asked_for_restores() -> None:
     """It refuses that."""
     client = FakeBucket(["k"])

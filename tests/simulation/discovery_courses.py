@@ -345,6 +345,36 @@ def missing_until_it_is_there(course: Course) -> None:
     assert course.outcomes("v/missing.jsonl") == [("skipped", "missing"), ("done", None)]
 
 
+def headers_left_out(course: Course) -> None:
+    """By a proxy: a start says so and ends, and once running nothing ends it; mended, all is read."""
+    bucket, lacks = course.made.bucket, "was answered without"
+    bucket.left_out = frozenset({"date"})
+    ending = course.run_until_idle()
+    assert ending is not None
+    assert ending.startswith("Unavailable: ")
+    assert f"{lacks} Date, which S3 always sends" in ending
+
+    bucket.left_out = frozenset()
+    course.start()
+    course.put("in/before.jsonl", rows("before", 2))
+    course.settled()
+    bucket.left_out = frozenset({"ETag", "ContentLength", "LastModified"})
+    course.put("in/named.jsonl", rows("named", 2), announced=False)
+    course.send(message(("in/named.jsonl", None, None)))
+    course.wait(lambda: f"{lacks} ETag" in course.snapshot.problems.get("heads", ""), "a header, of HEADs")
+    bucket.left_out = frozenset()
+    course.settled()
+    course.stop()
+
+    course.start(sqs__queue__url=None)
+    bucket.left_out = frozenset({"ETag"})
+    course.put("in/listed.jsonl", rows("listed", 2), announced=False)
+    course.wait(lambda: f"{lacks} ETag" in course.snapshot.problems.get("bucket", ""), "one of listings")
+    bucket.left_out = frozenset()
+    course.settled()
+    course.wait(lambda: not course.snapshot.problems, "no problem")
+
+
 # -- messages that name nothing to read ----------------------------------------------------------------------
 
 
@@ -512,6 +542,7 @@ COURSES: Final[dict[str, Callable[[Course], None]]] = {
         a_then_b_then_a,
         deleted_and_uploaded_again,
         missing_until_it_is_there,
+        headers_left_out,
         messages_of_nothing,
         messages_of_others,
         keys_that_come_while_it_lists,

@@ -1,16 +1,27 @@
-"""A copy of the ledger in `state.dir`, when brokers have lost the end of the ledger and it has grown again.
+"""Ledgers that brokers have lost: their end, which has grown again since, or all of them.
 
     python -m tests.simulation.lost_ledger
+    python -m tests.simulation.lost_ledger marked
 
 in a process of its own, as the simulation exchanges clocks, threads and locks.
 """
 
 import hashlib
+import sys
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
+from headrace.kafka.ledger_reader import lost_ledger
+from headrace.model.errors import InvalidLedger
+from ingest.checks.probes.status_reader import StatusReader
+from ingest.cli.object_command import objects_to_mark
+from ingest.cli.replay_and_mark import _reading
+from ingest.cli.submit import SubmitOutcome, submit
+from ingest.source.catalogue import Selection
+from ingest.source.command_queue import new_commands
 from tests.simulation.environment import Environment, Instance, environment
-from tests.simulation.s3 import StoredObject
+from tests.simulation.s3 import SimulatedS3, StoredObject
 from tests.simulation.source_generator import FIXED, INCOMING, TOPIC
 
 _LEDGER: Final = "source-offsets"
@@ -46,6 +57,55 @@ def lost_while_away() -> None:
         assert "brokers have lost records of the ledger" in discarded[0]
 
 
+def lost_and_marked() -> None:
+    """Objects that are marked in the place of a ledger that is gone are not read again; others are."""
+    with environment(7) as made:
+        made.bucket.make(INCOMING)
+        made.broker.create(TOPIC, 1)
+        settings = made.settings({**FIXED, "input.format": "jsonl", "state.dir": str(made.folder / "here")})
+
+        def body() -> None:
+            assert lost_ledger(settings, timeout=60) is None, "nothing has begun"
+            _read(made, _KEPT, "here")
+            made.broker.delete(_LEDGER)
+            assert "is gone" in str(lost_ledger(settings, timeout=60))
+            assert "is gone" in str(StatusReader(settings, timeout=60).status()["problems"]["ledger"])
+            assert "is gone" in _refused(lambda: _reading(settings, 60, creates=True))
+            assert _LEDGER not in made.broker.topics, "it was replaced on the way to the error"
+            assert _reading(settings, 60, creates=False, accept_new_ledger=True) is None
+            reading = _reading(settings, 60, creates=True, accept_new_ledger=True)
+            assert reading is not None
+            chosen = [*objects_to_mark(SimulatedS3(made.bucket), reading.cache, settings, Selection())]
+            commands = new_commands("mark", (one.object for one in chosen[1:]), at_ms=made.bucket.now_ms())
+
+            def mark(*, accept: bool) -> SubmitOutcome:
+                return submit(
+                    settings,
+                    reading,
+                    commands,
+                    report_progress=lambda _done, _all: None,
+                    timeout=60,
+                    accept_new_ledger=accept,
+                )
+
+            # What was made and not led yet is not the group's.
+            assert "made again" in _refused(lambda: mark(accept=False))
+            assert mark(accept=True) is SubmitOutcome.APPLIED_HERE
+            reading.close()
+            _read(made, _NEW, "here")
+            assert _values(made) == {**dict.fromkeys((*_KEPT, *_NEW), 1), _KEPT[0]: 2}
+
+        made.operate(body)
+
+
+def _refused(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except InvalidLedger as error:
+        return str(error)
+    raise AssertionError("it is refused")
+
+
 def _read(made: Environment, numbers: range | tuple[int, ...], machine: str) -> None:
     """New objects, and a process of a machine that lists them until nothing is left to do."""
     for number in numbers:
@@ -68,4 +128,7 @@ def _values(made: Environment) -> Counter[int]:
 
 
 if __name__ == "__main__":
-    lost_while_away()
+    if sys.argv[1:] == ["marked"]:
+        lost_and_marked()
+    else:
+        lost_while_away()

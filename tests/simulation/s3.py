@@ -5,7 +5,7 @@ import binascii
 import hashlib
 import io
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -127,6 +127,8 @@ class Bucket:
         self.versioned: set[str] = set()
         """Buckets that keep versions."""
         self.page_keys = 1000
+        self.left_out: frozenset[str] = frozenset()
+        """What a proxy leaves out of answers to HEADs and of listings, `date` of all."""
         """So many keys a page of a listing has at most: S3 may give fewer than it is asked for."""
         self.without_conditions: set[str] = set()
         """Buckets of a store that refuses conditions of writes."""
@@ -534,13 +536,11 @@ class SimulatedS3:
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
         # Who dies here has done it, and never hears of it.
         kernel.sleep(_CALL_SECONDS * kernel.rng.random())
-        return {
-            "ResponseMetadata": {
-                "HTTPStatusCode": 200,
-                "HTTPHeaders": {"date": formatdate(self._all.now_ms() / 1000, usegmt=True)},
-            },
-            **answer,
-        }
+        left_out = self._all.left_out
+        headers = {} if "date" in left_out else {"date": formatdate(self._all.now_ms() / 1000, usegmt=True)}
+        if left_out and operation in {"HeadObject", "ListObjectsV2"}:
+            answer = _without(answer, left_out)
+        return {"ResponseMetadata": {"HTTPStatusCode": 200, "HTTPHeaders": headers}, **answer}
 
     def _strike(self, operation: str, act: Callable[[], Any]) -> None:
         """Raise what comes in the place of an answer to this request."""
@@ -618,3 +618,10 @@ def _crc32(body: bytes) -> str:
 
 def _at(ms: int) -> datetime:
     return datetime.fromtimestamp(ms // 1000, UTC)
+
+
+def _without(answer: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    left = {name: value for name, value in answer.items() if name not in names}
+    if "Contents" in left:
+        left["Contents"] = [_without(entry, names) for entry in left["Contents"]]
+    return left

@@ -18,6 +18,7 @@ _COURSES: Final = (
     "a_then_b_then_a",
     "deleted_and_uploaded_again",
     "missing_until_it_is_there",
+    "headers_left_out",
     "messages_of_nothing",
     "messages_of_others",
     "keys_that_come_while_it_lists",

@@ -13,3 +13,14 @@ def test_a_copy_of_lost_records_is_thrown_away() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_lost_ledger_begins_with_what_is_marked() -> None:
+    """`tests.simulation.lost_ledger marked`: the documented way out, which `mark` itself refused.
+
+    Mutation tried: without the acceptance of `submit`, the lead over the new ledger is refused.
+    """
+    command = [sys.executable, "-m", "tests.simulation.lost_ledger", "marked"]  # this project's own
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr

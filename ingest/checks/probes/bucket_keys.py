@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
 import tenacity
@@ -16,8 +15,8 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import following, refuse_strangers
 from headrace.aws.object_answers import listed_object, showing_restores
+from headrace.aws.store_answers import following, refuse_strangers
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import (
     AccessDenied,
@@ -62,12 +61,12 @@ def list_pages(
     while True:
         answer = _asked(call, settings, prefix=prefix, token=token, sleep=sleep)
         more = following(answer, token, what=f"aws.s3.bucket.name = {settings.bucket!r}")
-        contents = answer.get("Contents", ())
-        last = contents[-1]["Key"] if contents else position
+        objects = tuple(listed_object(settings.bucket, entry) for entry in answer.get("Contents", ()))
+        last = objects[-1].id.key if objects else position
         yield KeysPage(
             after_key=position,
             through_key=None if more is None else last,
-            objects=tuple(listed_object(settings.bucket, entry) for entry in contents),
+            objects=objects,
         )
         if more is None:
             return
@@ -124,12 +123,6 @@ def unlisted(refused: Mapping[str, HeadraceError]) -> list[str]:
         f"{error} The other buckets are read; of this one at most the beginning is shown."
         for error in refused.values()
     ]
-
-
-def answered_ms(answer: Mapping[str, Any]) -> int:
-    """The server's clock when it answered, in ms since 1970, to the second."""
-    date: str = answer["ResponseMetadata"]["HTTPHeaders"]["date"]
-    return int(parsedate_to_datetime(date).timestamp() * 1000)
 
 
 def _asked(

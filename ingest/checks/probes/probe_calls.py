@@ -10,6 +10,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]  # exported, if not in so many words
 
 from headrace.aws.aws_errors import AwsRefusal
+from headrace.aws.store_answers import answered_ms
 from headrace.formats.compression import sniff
 from headrace.formats.compression.codecs import decompressed
 from headrace.formats.content_kind import recognise
@@ -35,6 +36,7 @@ from headrace.model.errors import (
     InvalidConfiguration,
     InvalidLedger,
     ObjectError,
+    SourceUnavailable,
     TopicMissing,
 )
 from headrace.model.objects import PostActionKind, S3Object
@@ -48,7 +50,7 @@ from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts, wanted_topics
 from ingest.checks.findings.queue_findings import QueueFacts
 from ingest.checks.findings.sink_findings import UploadFacts
-from ingest.checks.probes.bucket_keys import AwsClients, answered_ms, list_pages
+from ingest.checks.probes.bucket_keys import AwsClients, list_pages
 from ingest.source.catalogue import ObjectFilter
 from listeners.discovery_events import error_code, refusal_of, translated_errors
 
@@ -235,8 +237,10 @@ def _region_and_skew(client: Any, bucket: str) -> tuple[str | None, int | None]:
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     region: str | None = headers.get("x-amz-bucket-region")
     # S3's date has no fraction of a second: on average it is half a second younger than it says.
-    skew_ms = now_ms - answered_ms(answer) - 500 if "date" in headers else None
-    return region, skew_ms
+    try:
+        return region, now_ms - answered_ms(answer, what=f"s3://{bucket}") - 500
+    except SourceUnavailable:
+        return region, None
 
 
 def _survey(client: Any, settings: S3Settings, object_filter: ObjectFilter) -> Survey | Refused:

@@ -14,7 +14,7 @@ from headrace.kafka.control_records import target_of
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.leadership import group_id
 from headrace.kafka.ledger_cache import LedgerCache
-from headrace.kafka.ledger_reader import LedgerReader, open_ledger_reader
+from headrace.kafka.ledger_reader import LedgerReader, lost_ledger, open_ledger_reader
 from headrace.model.clock import wall_ms
 from headrace.model.ledger_entry import ControlKey, State
 from headrace.model.positions import position_as_dict, position_text
@@ -87,7 +87,12 @@ class StatusReader:
     def _from_ledger(self) -> Shape:
         admin = KafkaAdmin(client_properties(self._settings).admin, timeout=min(CALL_SECONDS, self._timeout))
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
-        return ledger_shape(self._settings, role, self._cache())
+        cache = self._cache()
+        shape = ledger_shape(self._settings, role, cache)
+        lost = lost_ledger(self._settings, timeout=self._timeout) if cache is None else None
+        if lost is not None:
+            shape["problems"] = {**shape["problems"], "ledger": str(lost)}
+        return shape
 
 
 def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Shape:

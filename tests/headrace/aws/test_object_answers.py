@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
 
-from headrace.aws.object_answers import headed_object, showing_restores
+from headrace.aws.object_answers import headed_object, listed_object, showing_restores
+from headrace.aws.store_answers import answered_ms
+from headrace.model.errors import SourceUnavailable
 
 MADE = datetime(2026, 2, 1, tzinfo=UTC)
 
@@ -28,10 +30,52 @@ def test_headers_tell_of_a_restored_copy(restore: dict[str, object], *, is_archi
         "LastModified": MADE,
         "StorageClass": "DEEP_ARCHIVE",
         "VersionId": "null",
+        "ContentLength": 3,
         **restore,
     }
-    found = headed_object("b", "k", head | restore, size=3)
+    found = headed_object("b", "k", head | restore)
     assert (found.is_archived, found.version_id, found.id.etag) == (is_archived, None, "e")
+
+
+HEAD: Final = {"ETag": '"e"', "ContentLength": 3, "LastModified": MADE}
+ENTRY: Final = {"Key": "k", "ETag": '"e"', "Size": 3, "LastModified": MADE}
+
+
+def test_the_answer_of_a_range_tells_the_whole_size() -> None:
+    """Its own length is the range's."""
+    head = {**HEAD, "ContentLength": 1, "ContentRange": "bytes 0-0/1234"}
+    assert headed_object("b", "k", head).size == 1234
+
+
+@pytest.mark.parametrize(
+    ("header", "head"),
+    [
+        ("ETag", {**HEAD, "ETag": '""'}),
+        ("ETag", {name: value for name, value in HEAD.items() if name != "ETag"}),
+        ("Content-Length", {name: value for name, value in HEAD.items() if name != "ContentLength"}),
+        ("Last-Modified", {name: value for name, value in HEAD.items() if name != "LastModified"}),
+        ("Content-Range", {**HEAD, "ContentRange": "bytes 0-0/*"}),
+    ],
+)
+def test_headers_that_lack_one_may_be_mended(header: str, head: dict[str, Any]) -> None:
+    """As anything that keeps S3 from answering; the sentence names the header and who leaves it out."""
+    with pytest.raises(SourceUnavailable, match=f"s3://b/k was answered without {header}, .* proxy"):
+        headed_object("b", "k", head)
+
+
+@pytest.mark.parametrize("name", [*ENTRY, "an ETag with something in it"])
+def test_an_entry_that_lacks_something_may_be_mended(name: str) -> None:
+    """It is not left out, and ends nothing."""
+    entry = {each: value for each, value in ENTRY.items() if each != name}
+    with pytest.raises(SourceUnavailable, match="in a listing was answered without"):
+        listed_object("b", entry if name in ENTRY else {**ENTRY, "ETag": '""'})
+
+
+@pytest.mark.parametrize("headers", [{}, {"date": ""}, {"date": "yesterday"}])
+def test_a_store_that_tells_no_time_may_be_mended(headers: dict[str, str]) -> None:
+    """Without a Date nothing is compared with its clock."""
+    with pytest.raises(SourceUnavailable, match=r"s3://b/ was answered without Date, "):
+        answered_ms({"ResponseMetadata": {"HTTPHeaders": headers}}, what="s3://b/")
 
 
 class Store:

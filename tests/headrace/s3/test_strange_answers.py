@@ -16,6 +16,7 @@ from headrace.options.secret import Secret
 from headrace.options.token_logins import aws_login
 from headrace.s3 import new_s3_calls
 from headrace.s3.client import new_s3_client
+from headrace.s3.completion import StoredObject
 from headrace.s3.post_action_calls import new_post_action_calls
 from headrace.s3.upload_calls import new_upload_calls
 from ingest.checks.probes.bucket_keys import aws_clients, list_pages
@@ -34,6 +35,7 @@ class Stranger:
 
     def __init__(self) -> None:
         self.body, self.content_type, self.has_object = PAGE, "text/html", False
+        self.tells_time = True
         handler = type("Handler", (_Handler,), {"stranger": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
@@ -58,11 +60,15 @@ class _Handler(BaseHTTPRequestHandler):
     def answer(self) -> None:
         """200, to whatever it is."""
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.send_response(200)
+        self.send_response_only(200)
+        if self.stranger.tells_time:
+            self.send_header("Date", self.date_time_string())
         if self.stranger.content_type:
             self.send_header("Content-Type", self.stranger.content_type)
-        if self.stranger.has_object and self.command == "HEAD":
+        is_object = self.stranger.has_object and self.command == "HEAD"
+        if is_object:
             self.send_header("ETag", f'"{ETAG}"')
+        if is_object and self.stranger.tells_time:
             self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
         self.send_header("Content-Length", str(len(self.stranger.body)))
         self.send_header("Connection", "close")
@@ -88,6 +94,7 @@ def one_stranger() -> Iterator[Stranger]:
 def stranger(one_stranger: Stranger) -> Stranger:
     """It, with a login page."""
     one_stranger.body, one_stranger.content_type, one_stranger.has_object = PAGE, "text/html", False
+    one_stranger.tells_time = True
     return one_stranger
 
 
@@ -123,6 +130,44 @@ def test_an_action_on_an_object_that_is_there_was_not_done(stranger: Stranger, c
     stranger.has_object = True
     with pytest.raises(SourceUnavailable, match="and not by S3"):
         CALLS[call](stranger)
+
+
+LISTED: Final = (
+    b"<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated><Contents><Key>k</Key><Size>3</Size>"
+    b"<LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"
+)
+UPLOADED: Final = (
+    b"<ListPartsResult><UploadId>u</UploadId><IsTruncated>false</IsTruncated>"
+    b"<Part><PartNumber>1</PartNumber><Size>3</Size></Part></ListPartsResult>"
+)
+
+
+def test_an_answer_that_lacks_what_is_read_is_told_by_its_name(stranger: Stranger) -> None:
+    """S3 sends it always; a proxy, or a store that is not quite S3, may not."""
+    stranger.content_type, stranger.body = "application/xml", LISTED
+    stranger.has_object, stranger.tells_time = True, False
+    client = aws_clients(configured({"aws.s3.endpoint": stranger.settings.endpoint, **KEYS})).s3
+    for read in (
+        lambda: list(stranger.calls.listed(BUCKET, "")),
+        lambda: list(list_pages(client, stranger.settings, prefix="")),
+    ):
+        with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/k in a listing was .* without ETag"):
+            read()
+    with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/ was answered without Date"):
+        stranger.calls.clock_ms(BUCKET, "")
+    with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/key was answered without Last-Modified"):
+        stranger.calls.head(BUCKET, "key")
+    stranger.body = UPLOADED
+    with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/key was answered without ETag"):
+        stranger.uploads.list_parts(BUCKET, "key", "u")
+
+
+@pytest.mark.parametrize("lacks", ["ETag", "ContentLength"])
+def test_an_object_of_unknown_length_or_content_is_not_compared(lacks: str) -> None:
+    """By a sink, whose completion waits: the archive's loop does not end."""
+    answer = {name: value for name, value in {"ETag": '"e"', "ContentLength": 3}.items() if name != lacks}
+    with pytest.raises(SourceUnavailable, match="s3://b/k was answered without"):
+        StoredObject(lambda *_, **__: None, "b", "k", answer)
 
 
 @pytest.mark.parametrize("body", [PAGE, b""], ids=["page", "nothing"])

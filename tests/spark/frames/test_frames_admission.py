@@ -25,7 +25,7 @@ def waiting_of(sizes: list[int], *, min_age_ms: int = 0) -> WaitingObjects:
     waiting = WaitingObjects(min_age_ms=min_age_ms)
     for number, size in enumerate(sizes):
         found = object_of(number, size, number * 1000)
-        waiting.add(identity(found.id), found)
+        waiting.add(identity(found.id), found, found_ms=1_000_000)
     return waiting
 
 
@@ -70,10 +70,25 @@ def test_young_objects_wait(now_ms: int, count: int) -> None:
     assert waiting.next_ready_ms() == 5000
 
 
+@pytest.mark.parametrize(("modified_ms", "ripe_ms"), [(0, 5000), (9_000, 14_000), (7_200_000, 15_000)])
+def test_no_object_waits_for_longer_than_its_age(modified_ms: int, ripe_ms: int) -> None:
+    """From when it was found, where the store's clock is ahead of the driver's, by hours even."""
+    waiting = WaitingObjects(min_age_ms=5000)
+    found = object_of(0, 1, modified_ms)
+    waiting.add(identity(found.id), found, found_ms=10_000)
+
+    assert waiting.next_ready_ms() == ripe_ms
+    assert not waiting.take(NO_LIMITS, ripe_ms - 1)
+    taken = waiting.take(NO_LIMITS, ripe_ms)
+    assert len(taken) == 1
+    waiting.remove(taken)
+    assert waiting.next_ready_ms() is None
+
+
 def test_an_object_waits_once() -> None:
     """An event and a listing may both tell of it."""
     waiting = waiting_of([5])
-    waiting.add(identity(ObjectId("b", "k0", "e")), object_of(0, 5))
+    waiting.add(identity(ObjectId("b", "k0", "e")), object_of(0, 5), found_ms=1_000_000)
 
     assert (len(waiting), waiting.bytes) == (1, 5)
 
@@ -84,7 +99,7 @@ def test_fresh_objects_go_first_and_the_backlog_keeps_a_share(fresh: int, listed
     waiting = WaitingObjects()
     for number in range(listed + fresh):
         found = object_of(number, 1)
-        waiting.add(identity(found.id), found, is_fresh=number >= listed)
+        waiting.add(identity(found.id), found, found_ms=1_000_000, is_fresh=number >= listed)
 
     taken = [int(found.id.key[1:]) for found in waiting.take(NO_LIMITS, 0).values()]
     assert "".join("f" if number >= listed else "b" for number in taken) == order
@@ -112,13 +127,13 @@ def test_neither_kind_waits_for_the_other_without_end(
     waiting = WaitingObjects(min_age_ms=1)
     for number, size in enumerate([1] * young + backlog):
         found = object_of(number, size, 0 if number < young else -1)
-        waiting.add(identity(found.id), found)
+        waiting.add(identity(found.id), found, found_ms=1_000_000)
     numbers = itertools.count(young + len(backlog))
     had_fresh, left = True, len(backlog)
     for batch in itertools.count(1):
         for size in uploads[batch % len(uploads)]:
             fresh = object_of(next(numbers), size, -1)
-            waiting.add(identity(fresh.id), fresh, is_fresh=True)
+            waiting.add(identity(fresh.id), fresh, found_ms=1_000_000, is_fresh=True)
         taken = [int(key[1:]) for key in _taken(waiting, limits)]
         of_backlog = sum(young <= number < young + len(backlog) for number in taken)
         left -= of_backlog
@@ -142,11 +157,11 @@ def test_a_turn_continues_in_the_next_batch(limits: ReadLimits, batches: list[st
     waiting = WaitingObjects()
     for number in range(3):
         found = object_of(number, 100)
-        waiting.add(identity(found.id), found)
+        waiting.add(identity(found.id), found, found_ms=1_000_000)
     made = []
     for number in range(3, 3 + len(batches)):
         fresh = object_of(number, 1)
-        waiting.add(identity(fresh.id), fresh, is_fresh=True)
+        waiting.add(identity(fresh.id), fresh, found_ms=1_000_000, is_fresh=True)
         made.append("".join("b" if int(key[1:]) < 3 else "f" for key in _taken(waiting, limits)))
 
     assert made == batches
@@ -158,5 +173,5 @@ def test_an_upload_does_not_wait_for_a_listing_of_large_objects() -> None:
     limits = ReadLimits(max_bytes=100)
 
     assert _taken(waiting, limits) == ["k0"]
-    waiting.add(b"fresh", object_of(9, 1), is_fresh=True)
+    waiting.add(b"fresh", object_of(9, 1), found_ms=1_000_000, is_fresh=True)
     assert [_taken(waiting, limits) for _ in range(3)] == [["k9"], ["k1"], ["k2"]]
