@@ -18,6 +18,7 @@ given another batch.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.model.fast_pickle import fast_pickle
 from headrace.model.sink_entries import (
@@ -28,6 +29,13 @@ from headrace.model.sink_entries import (
     SealedObject,
     TopicPartition,
 )
+
+
+class HeldBack(NamedTuple):
+    """A partition ends for readers at `offset`, at an open transaction, since then (ms since 1970)."""
+
+    offset: int
+    since_ms: int
 
 
 @fast_pickle
@@ -50,7 +58,8 @@ class PartitionGrant:
     `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
     dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
     than those in force: a record is archived if any of them covers it. `is_made_again`,
-    `leader_epoch` and `epoch_end` as in the checkpoint.
+    `leader_epoch` and `epoch_end` as in the checkpoint. `held` is what the slot before has
+    found of an open transaction, as far as this leader knows.
     """
 
     topic: str
@@ -64,6 +73,7 @@ class PartitionGrant:
     is_made_again: bool = False
     leader_epoch: int = NO_EPOCH
     epoch_end: int = 0
+    held: HeldBack | None = None
 
     @property
     def partition_of(self) -> TopicPartition:
@@ -190,3 +200,5 @@ class SinkProgress(SinkReport):
     """What keeps the slot from going on at the moment, by part."""
     lost_offsets: tuple[tuple[str, int, int, int], ...] = ()
     """Topic, partition, first and after the last offset that Kafka had deleted before they were read."""
+    held: dict[TopicPartition, HeldBack] = field(default_factory=dict)
+    """What open transactions hold back."""

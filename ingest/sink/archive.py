@@ -1,6 +1,7 @@
 """The front door of the sink's decisions: events of Kafka, slots and ledger in, what has to be done out."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from headrace.model.ledger_entry import ControlKey
@@ -249,6 +250,7 @@ class Archive:
         if self._batches.live(progress.batch) is not None:
             for partition, position in progress.positions.items():
                 self._states[partition].position = position
+                self._states[partition].held = progress.held.get(partition)
             for partition, end in progress.ends.items():
                 self._states[partition].on_end(end)
         return SinkEffects()
@@ -424,7 +426,8 @@ class Archive:
     def _grant(self, state: PartitionState, slot: int, number: int) -> PartitionGrant:
         assert state.checkpoint is not None, "where a partition begins is in the ledger first"
         state.batch, state.last_slot, state.is_grantable = number, slot, False
-        return grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
+        grant = grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
+        return replace(grant, held=state.held)
 
     def _release(self, batch: SlotBatch) -> None:
         """No slot holds these partitions any more."""

@@ -19,7 +19,7 @@ from headrace.model.sink_entries import (
     object_key,
     partition_key,
 )
-from headrace.model.sink_protocol import PartitionStopped
+from headrace.model.sink_protocol import HeldBack, PartitionStopped
 from headrace.options.choices import OffsetReset
 from ingest.sink.sink_effects import FoundLives, FoundPartition, FoundTopics, LostOffsets
 from ingest.sink.starting import Refused, pending_of
@@ -71,6 +71,8 @@ class PartitionState:
     last_end: int | None = None
     """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
+    held: HeldBack | None = None
+    """What its slot, or the last one, has found of an open transaction."""
 
     def on_found(self, found: FoundPartition | None, topics: FoundTopics) -> None:
         """Pick up what Kafka has of it by this description of the topics, unless that does not say."""

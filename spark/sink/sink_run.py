@@ -133,6 +133,7 @@ class SinkRun:
         """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
         try:
             self._feed.read()
+            self._reader.know_held({one.partition_of: one.held for one in self._batch.partitions if one.held})
             for grant in self._batch.partitions:
                 self._refuse_changed_converters(grant)
             while not self._link.is_ending():
@@ -423,5 +424,6 @@ class SinkRun:
                     for name, sentence in one.problems().items()
                 },
                 lost_offsets=lost,
+                held=self._reader.held(),
             )
         )

@@ -73,6 +73,11 @@ class _Reader:
     def problems(self) -> dict[str, str]:
         return {}
 
+    held = problems
+
+    def know_held(self, held: object) -> None:
+        assert not held
+
     def close(self) -> None:
         """Nothing is open."""
 
