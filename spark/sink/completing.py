@@ -62,7 +62,7 @@ class CompletingObjects:
     def leave(self) -> SinkCompleted | None:
         """Leave all that are not completed to the leader, which may find them complete; None: there are none.
 
-        They are committed: whoever completes them, nothing of them is read again.
+        They are committed, so that nothing of them is read again.
         """
         left = tuple(self._futures)
         self._futures.clear()

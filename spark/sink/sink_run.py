@@ -21,6 +21,7 @@ from headrace.model.sink_protocol import (
     PartitionGrant,
     PartitionReleased,
     SinkBatch,
+    SinkLeft,
     SinkProgress,
 )
 from headrace.model.slot_protocol import BatchOutcome, Finished
@@ -219,8 +220,10 @@ class SinkRun:
             # An eighth more than S3 has taken anyway: it may be away for long.
             return min(max(_ANSWER_SECONDS, (now - self._answered_at) / 8), FULL_SECONDS)
         self._answered_at = now
-        dues = [due for work in self._work.values() if (due := work.objects.next_due_ms()) is not None]
-        return min(seconds, max(0.001, (min(dues) - wall_ms()) / 1000)) if dues else seconds
+        now_ms = wall_ms()
+        timed = [one.objects for one in self._work.values() if not one.objects.is_reading_again(now_ms)]
+        dues = [due for one in timed if (due := one.next_due_ms()) is not None]
+        return min(seconds, max(0.001, (min(dues) - now_ms) / 1000)) if dues else seconds
 
     def _on_event(self, event: LostOffsets | PartitionFault) -> None:
         partition = TopicPartition(event.topic, event.partition)
@@ -378,10 +381,16 @@ class SinkRun:
         if (left := self._completing.leave()) is not None:
             self._link.send(left)
         is_left = any(work.objects.closed for work in self._work.values())
+        self._tell_left()
         for work in self._work.values():
             # What a stop leaves open (rotate.on.stop) is read again.
             work.abandon()
         return why if is_left else self._refused_dead_letters
+
+    def _tell_left(self) -> None:
+        now_ms = wall_ms()
+        left = {at: work.left(now_ms) for at, work in self._work.items() if work.stop is None}
+        self._link.send(SinkLeft(batch=self._batch.number, partitions=left))
 
     def _abort_if_known(self) -> bool:
         """Abort what is open, unless its commit was sent; True once nothing is in doubt."""

@@ -48,9 +48,7 @@ def holding(
 ) -> SlotHolding:
     """A slot that is at it since so many seconds, and was asked to end so many seconds ago."""
     since = None if ending is None else NOW - ending
-    return SlotHolding(
-        pool=pool, slot=slot, number=slot, stage=stage, since=NOW - ago, ending_since=since
-    )
+    return SlotHolding(pool=pool, slot=slot, number=slot, stage=stage, since=NOW - ago, ending_since=since)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,11 @@ def holding(
             id="who is kept from ending is not waited for",
         ),
         pytest.param(
-            [holding(A, 0, BUSY, 99, ending=60), holding(B, 0, BUSY, 30, ending=1), holding(C, 0, STARTING, 9)],
+            [
+                holding(A, 0, BUSY, 99, ending=60),
+                holding(B, 0, BUSY, 30, ending=1),
+                holding(C, 0, STARTING, 9),
+            ],
             [],
             id="the next one is on its way out",
         ),

@@ -19,6 +19,7 @@ from headrace.model.sink_protocol import (
     SinkBatch,
     SinkCommitted,
     SinkCompleted,
+    SinkLeft,
 )
 from headrace.model.slot_protocol import BatchOutcome
 from headrace.options.settings import Settings
@@ -430,6 +431,25 @@ def test_a_slot_that_s3_refuses_leaves_what_is_committed_to_the_leader(tmp_path:
     assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, None)
     (committed,) = link.committed
     assert [one.left for one in link.sent if isinstance(one, SinkCompleted)] == [(committed,)]
+
+
+def test_a_slot_says_what_it_leaves_open(tmp_path: Path) -> None:
+    """The next one has it as old as it is; where an end writes what is open there is nothing to say."""
+    for on_stop, left in (("false", [(0, 0)]), ("true", [])):
+        settings = sink_settings(
+            {
+                "aws.s3.bucket.name": "bucket",
+                "topics": "t",
+                "buffer.dir": str(tmp_path),
+                "rotate.on.stop": on_stop,
+            }
+        )
+        link, calls = _Asks(), _NeverCompleted(CompletionState.COMPLETED)
+        _sink_run(settings, link=link, calls=calls, reader=_LargeRecords()).run()
+        (said,) = (one for one in link.sent if isinstance(one, SinkLeft))
+        (of_partition,) = said.partitions.values()
+        assert (of_partition.position, of_partition.topic_id) == (1, "i")
+        assert [(one.first_offset, one.last_offset) for one in of_partition.objects] == left
 
 
 class _Answers:
