@@ -418,6 +418,9 @@ def test_a_slot_that_s3_refuses_ends_and_gives_up_what_it_has(tmp_path: Path, su
     assert finished.error is not None
     assert "KMS" in finished.error
     assert link.committed == []
+    # It asks for a core again at once; what an end writes is not waited for when its next slot is recalled.
+    (left,) = (one for each in link.sent if isinstance(each, SinkLeft) for one in each.partitions.values())
+    assert (left.position, left.objects, left.due_ms is None) == (1, (), False)
 
 
 def test_a_slot_that_s3_refuses_leaves_what_is_committed_to_the_leader(tmp_path: Path) -> None:
