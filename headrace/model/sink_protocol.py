@@ -11,6 +11,7 @@
     PartitionReleased(..)          ──▶     its topic is gone, and all that was read of it is committed
     SinkProgress(..)               ──▶     every second
     PartitionStopped(..)           ──▶     a record that nothing but an operator gets past
+    SinkLeft(..)                   ──▶     before Finished: what an end leaves open, for the next slot
     Finished(outcome)              ──▶     after End(), or when it cannot continue
 
 A slot keeps its partitions until it is asked to end: it then closes what is open, commits, completes, and is
@@ -18,6 +19,7 @@ given another batch.
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.model.fast_pickle import fast_pickle
 from headrace.model.sink_entries import (
@@ -28,6 +30,41 @@ from headrace.model.sink_entries import (
     SealedObject,
     TopicPartition,
 )
+
+
+class HeldBack(NamedTuple):
+    """A partition ends for readers at `offset`, at an open transaction, since then (ms since 1970)."""
+
+    offset: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedObject:
+    """A group's object that was open from `first_offset` to `last_offset`; ms since 1970.
+
+    `age_from_ms` is when its age begins, None for when it was opened.
+    """
+
+    group: str
+    first_offset: int
+    last_offset: int
+    opened_ms: int
+    age_from_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOpen:
+    """What a slot gave up of a partition that it had read to `position`: these objects are not written.
+
+    `topic_id` is the life of the topic. `due_ms` is when the first of them is to close by time (ms since
+    1970), None for never by time alone.
+    """
+
+    topic_id: str
+    position: int
+    objects: tuple[OpenedObject, ...]
+    due_ms: int | None
 
 
 @fast_pickle
@@ -50,7 +87,8 @@ class PartitionGrant:
     `done` has the last archived offset of each group, `dead_letters` the offsets above `offset` that have a
     dead letter. `highest` is the highest offset that either covers. `earlier` has the groups of other options
     than those in force: a record is archived if any of them covers it. `is_made_again`,
-    `leader_epoch` and `epoch_end` as in the checkpoint.
+    `leader_epoch` and `epoch_end` as in the checkpoint. `left` is what the slot before has left unwritten,
+    and `held` what it has found of an open transaction, as far as this leader knows.
     """
 
     topic: str
@@ -64,6 +102,8 @@ class PartitionGrant:
     is_made_again: bool = False
     leader_epoch: int = NO_EPOCH
     epoch_end: int = 0
+    left: LeftOpen | None = None
+    held: HeldBack | None = None
 
     @property
     def partition_of(self) -> TopicPartition:
@@ -190,3 +230,12 @@ class SinkProgress(SinkReport):
     """What keeps the slot from going on at the moment, by part."""
     lost_offsets: tuple[tuple[str, int, int, int], ...] = ()
     """Topic, partition, first and after the last offset that Kafka had deleted before they were read."""
+    held: dict[TopicPartition, HeldBack] = field(default_factory=dict)
+    """What open transactions hold back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkLeft(SinkReport):
+    """What is left unwritten of each partition at the batch's end: the next slot reads it again."""
+
+    partitions: dict[TopicPartition, LeftOpen]

@@ -102,6 +102,8 @@ _QUIET_SECONDS: Final = 1.0
 # transactions that last longer are not kept pace with.
 _BEHIND_SECONDS: Final = 60.0
 _PACE_SECONDS: Final = 60.0
+# Once may be a slot that was lost.
+_AGAIN: Final = 2
 
 _Ends = Mapping[tuple[str, int], int]
 
@@ -192,6 +194,7 @@ class UntilArchived:
         self._pace = _Pace()
         self._ends: _Ends | None = None
         self._given_up = 0
+        self._times_again = 0
         self._furthest: dict[tuple[str, int], tuple[int, int]] = {}
         self.is_over = False
         """True once all that was there is in visible objects, or stays unwritten by configuration."""
@@ -269,7 +272,14 @@ class UntilArchived:
         # A slot was lost, or an upload failed on the way: what it had is read again.
         self._ends = self._read_since = None
         self._pace = _Pace()
+        self._times_again += 1
         return self._archive.resume()
+
+    def given_up(self) -> str | None:
+        """What it waits for where slots have given up what they had closed; None: they have not, or once."""
+        if self._times_again < _AGAIN:
+            return None
+        return "slots gave up objects that S3 does not take, or were lost, and read their records again"
 
     def _is_cut_short(self) -> bool:
         """Whether more than what is to stay open may be unwritten: closed objects, or all above a record."""

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -20,6 +21,9 @@ from ingest.source.planner import Planner
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, SlotReady, SlotRecalled
 
 _log = structlog.get_logger(__name__)
+
+# A recalled slot that commits nothing for so long is ended anyway: its object may have no rows.
+_FIRST_COMMIT_SECONDS: Final = 300.0
 
 SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded | SlotRecalled
 
@@ -45,14 +49,25 @@ class SlotComponents:
 class SlotSupervisor:
     """Owned by the service's thread; `slots` says what it knows of each."""
 
-    def __init__(self, components: SlotComponents, *, slots: int, max_batch_seconds: float) -> None:
+    def __init__(
+        self,
+        components: SlotComponents,
+        *,
+        slots: int,
+        max_batch_seconds: float,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._components = components
+        self._now = now
         self._max_batch_seconds = max_batch_seconds
         self._plans = 0
         # What each slot's batch is of.
         self._in_hand: dict[int, tuple[Split, ...]] = {}
         # What each slot that has died since it last got further had in hand, and what of it is still pending.
         self._died_with: dict[int, dict[ObjectId, None]] = {}
+        # When slots were recalled that are not asked to end yet, and when each batch has committed first.
+        self._recalled: dict[int, float] = {}
+        self._first_commits: dict[int, float] = {}
         self.slots = SlotStates(slots)
 
     # -- what slots tell -------------------------------------------------------------------------------------
@@ -73,7 +88,8 @@ class SlotSupervisor:
                 self._ended(event)
             case SlotRecalled(slot=slot):
                 _log.debug("slot_recalled", slot=slot, detail="another connector waits for its core")
-                self._components.slot_pool.end(slot)
+                self._recalled.setdefault(slot, self._now())
+                self._end_recalled()
 
     def recovered(self, slot: int) -> None:
         """The slot is fenced and the ledger was read since: it may be started again."""
@@ -94,7 +110,27 @@ class SlotSupervisor:
             elif self.slots[slot].state is not SlotState.RECOVERING:
                 self._void(slot)
 
+    def _end_recalled(self) -> None:
+        """End the slots whose cores others wait for, once their turn is worth what it has cost.
+
+        In the middle of a compressed object a turn begins with all that lies before. Ended as soon as it has
+        read so far, it would leave off a batch of rows further, and each turn would last longer.
+        """
+        for slot, since in tuple(self._recalled.items()):
+            if self._is_turn_over(slot, since):
+                del self._recalled[slot]
+                self._components.slot_pool.end(slot)
+
+    def _is_turn_over(self, slot: int, recalled_at: float) -> bool:
+        if self.slots[slot].state is not SlotState.BUSY:
+            return True
+        now, first = self._now(), self._first_commits.get(slot)
+        if first is None:
+            return now - recalled_at > _FIRST_COMMIT_SECONDS
+        return now - first >= first - self.slots[slot].since
+
     def _committed(self, event: BatchCommitted) -> None:
+        self._first_commits.setdefault(event.slot, self._now())
         self._got_further(event.slot)
         self._components.statistics.committed(event.committed)
         committed = event.committed
@@ -135,6 +171,7 @@ class SlotSupervisor:
         self.slots.move(slot, SlotState.READY if finished.outcome is BatchOutcome.CLEAN else SlotState.ENDING)
 
     def _ended(self, event: SlotEnded) -> None:
+        self._recalled.pop(event.slot, None)
         if event.clean:
             self._components.statistics.deaths.ended(event.slot)
             self.slots.move(event.slot, SlotState.FREE)
@@ -156,6 +193,7 @@ class SlotSupervisor:
     def _void(self, slot: int, *, worker_died: bool = False) -> None:
         """Void, then fence, then read: no start is granted under the slot's old plan numbers from here on."""
         self._components.slot_pool.void(slot)
+        self._recalled.pop(slot, None)
         self._components.statistics.deaths.ended(slot)
         plan = self.slots[slot].plan
         if plan is not None:
@@ -169,6 +207,7 @@ class SlotSupervisor:
 
     def plan(self, now: Instant) -> None:
         """Give every ready slot a batch, and start as many free slots as there is work left for."""
+        self._end_recalled()
         self._end_deaths(now)
         for slot in self.slots.of(SlotState.READY):
             if not self._plan_for(slot, now):
@@ -215,7 +254,8 @@ class SlotSupervisor:
         )
         _explain("batch_planned", slot, plan, (work.object.id.key for work in works))
         if components.slot_pool.grant(slot, batch):
-            self.slots.granted(slot, plan, time.monotonic())
+            self.slots.granted(slot, plan, self._now())
+            self._first_commits.pop(slot, None)
             self._in_hand[slot] = works
             components.statistics.granted(plan, slot, works)
             _log.debug("batch_granted", slot=slot, batch=plan)

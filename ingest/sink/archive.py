@@ -1,7 +1,7 @@
 """The front door of the sink's decisions: events of Kafka, slots and ledger in, what has to be done out."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from dataclasses import replace
 
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import (
@@ -18,6 +18,7 @@ from headrace.model.sink_protocol import (
     PartitionStopped,
     SinkCommitted,
     SinkCompleted,
+    SinkLeft,
     SinkProgress,
 )
 from ingest.sink.dealing import Candidate, SlotBatch, SlotBatches, ask_to_end, deal, slots_to_end
@@ -27,6 +28,7 @@ from ingest.sink.partitions import (
     PartitionState,
     PartitionStatus,
     counts_of,
+    in_words,
     problems_of,
     status_of,
 )
@@ -39,11 +41,6 @@ from ingest.sink.starts import (
     refused_rewind,
     rewound,
 )
-
-# A group without members loses an offset a week after its last commit.
-_RENEWAL_MS: Final = 24 * 3600 * 1000
-# Of the partitions that a slot has in hand, in a sentence.
-_SHOWN: Final = 3
 
 
 class Archive:
@@ -132,12 +129,7 @@ class Archive:
         """What only time brings; `now_ms` is since 1970."""
         self._now_ms = now_ms
         effects = SinkEffectsBuilder()
-        for state in self._states:
-            if state.checkpoint is None or state.found is None or state.is_made_again or state.is_unknown:
-                continue
-            if state.committed_ms is None or now_ms - state.committed_ms >= _RENEWAL_MS:
-                self._starts.commit_offset(effects, state.checkpoint)
-                state.committed_ms = now_ms
+        self._starts.renew(effects, now_ms)
         return effects.effects()
 
     # -- slots -----------------------------------------------------------------------------------------------
@@ -148,7 +140,8 @@ class Archive:
 
     def next_batch(self, slot: int, number: int) -> tuple[PartitionGrant, ...]:
         """The partitions that the slot holds from now on, as batch `number`; empty when there are none."""
-        chosen = self._deal(slot)
+        slots, absent = self._options.slots, self._absent
+        chosen = deal(slot, self._candidates(), held=self._held(), slots=slots, absent=absent)
         if not chosen:
             return ()
         self._batches.add(number, slot, chosen)
@@ -176,10 +169,11 @@ class Archive:
 
     def on_committed(self, committed: SinkCommitted) -> SinkEffects:
         """Pick up exactly what the acknowledged transaction has put into the ledger."""
-        effects = SinkEffectsBuilder()
-        if self._batches.live(committed.batch) is None:
+        effects, batch = SinkEffectsBuilder(), self._batches.live(committed.batch)
+        if batch is None:
             # The slot was lost meanwhile: the ledger, read after the fence, has it.
             return effects.effects()
+        batch.has_committed |= bool(committed.objects)
         for sealed in committed.objects:
             # What is complete already (at least once) has no entry in the ledger.
             if sealed.state is ObjectState.PENDING:
@@ -195,14 +189,21 @@ class Archive:
     def in_hand(self, slot: int) -> str | None:
         """The partitions of the slot's batch with their committed offsets, in words; None without a batch."""
         batch = self._batches.of_slot(slot)
-        if batch is None:
-            return None
-        checkpoints = [self._states[one].checkpoint for one in sorted(batch.partitions)]
-        shown = [
-            f"{one.partition_of} at offset {one.offset}" for one in checkpoints[:_SHOWN] if one is not None
-        ]
-        more = len(checkpoints) - len(shown)
-        return ", ".join(shown) + (f" and {more} partitions more" if more else "")
+        return None if batch is None else in_words(self._states[one] for one in sorted(batch.partitions))
+
+    def left_to_read(self, slot: int) -> int:
+        """How far the slot has to read what others left open; 0 once it has committed an object."""
+        batch = self._batches.of_slot(slot)
+        if batch is None or batch.has_committed:
+            return 0
+        return sum(self._states[one].left_to_read for one in batch.partitions)
+
+    def on_left(self, left: SinkLeft) -> SinkEffects:
+        """Pick up what a slot leaves unwritten at the end of its batch."""
+        batch = self._batches.live(left.batch)
+        for partition in () if batch is None else batch.partitions:
+            self._states[partition].left = left.partitions.get(partition)
+        return SinkEffects()
 
     def gone(self, number: int) -> tuple[TopicPartition, ...]:
         """The partitions of a batch that Kafka does not have any more."""
@@ -249,6 +250,7 @@ class Archive:
         if self._batches.live(progress.batch) is not None:
             for partition, position in progress.positions.items():
                 self._states[partition].position = position
+                self._states[partition].held = progress.held.get(partition)
             for partition, end in progress.ends.items():
                 self._states[partition].on_end(end)
         return SinkEffects()
@@ -401,17 +403,13 @@ class Archive:
             assert batch is not None, "only a slot that holds partitions is asked to end"
             ask_to_end(effects, batch)
 
-    def _deal(self, slot: int) -> tuple[TopicPartition, ...]:
-        held, absent = self._held(), self._absent
-        return deal(slot, self._candidates(), held=held, slots=self._options.slots, absent=absent)
-
     def _candidates(self) -> list[Candidate]:
         if self.is_paused or self._members:
             return []
         return [
             Candidate(partition=state.partition, lag=state.lag, last_slot=state.last_slot)
             for state in self._states
-            if state.is_grantable and (self._options.grants_idle or state.lag)
+            if state.is_grantable and (self._options.grants_idle or state.has_work(self._now_ms))
         ]
 
     def _held(self) -> dict[int, int]:
@@ -424,7 +422,8 @@ class Archive:
     def _grant(self, state: PartitionState, slot: int, number: int) -> PartitionGrant:
         assert state.checkpoint is not None, "where a partition begins is in the ledger first"
         state.batch, state.last_slot, state.is_grantable = number, slot, False
-        return grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
+        grant = grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
+        return replace(grant, left=state.left_open, held=state.held)
 
     def _release(self, batch: SlotBatch) -> None:
         """No slot holds these partitions any more."""

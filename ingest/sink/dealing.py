@@ -107,6 +107,8 @@ class SlotBatch:
     partitions: frozenset[TopicPartition]
     is_ending: bool = False
     is_lost: bool = False
+    has_committed: bool = False
+    """Whether a transaction of it has named an object."""
     group_request: int | None = None
 
 

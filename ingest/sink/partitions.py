@@ -19,13 +19,15 @@ from headrace.model.sink_entries import (
     object_key,
     partition_key,
 )
-from headrace.model.sink_protocol import PartitionStopped
+from headrace.model.sink_protocol import HeldBack, LeftOpen, PartitionStopped
 from headrace.options.choices import OffsetReset
 from ingest.sink.sink_effects import FoundLives, FoundPartition, FoundTopics, LostOffsets
 from ingest.sink.starting import Refused, pending_of
 
 # A broker that has just become the controller may not know a topic for a moment.
 _TIMES_MISSING: Final = 2
+# Of the partitions that a slot has in hand, in a sentence.
+_SHOWN: Final = 3
 
 
 class PartitionCondition(StrEnum):
@@ -71,6 +73,9 @@ class PartitionState:
     last_end: int | None = None
     """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
+    left: LeftOpen | None = None
+    """What the last slot has read and left open, as far as this leader knows."""
+    held: HeldBack | None = None
 
     def on_found(self, found: FoundPartition | None, topics: FoundTopics) -> None:
         """Pick up what Kafka has of it by this description of the topics, unless that does not say."""
@@ -183,6 +188,34 @@ class PartitionState:
             return 0
         start = self.found.begin if self.checkpoint is None else self.checkpoint.offset
         return max(0, self.found.end - max(start, self.found.begin))
+
+    @property
+    def left_open(self) -> LeftOpen | None:
+        """What a slot has left open of the life of the topic that the checkpoint is of; None: nothing."""
+        left, checkpoint = self.left, self.checkpoint
+        if left is None or checkpoint is None or left.topic_id != checkpoint.topic_id:
+            return None
+        return left if left.position > checkpoint.offset else None
+
+    def has_work(self, now_ms: int | None) -> bool:
+        """Whether a slot could do anything for it: a tail that was read waits for its time, or for more."""
+        left = self.left_open
+        if left is None or now_ms is None or self.found is None or self.found.end > left.position:
+            return self.lag > 0
+        return self.lag > 0 and left.due_ms is not None and left.due_ms <= now_ms
+
+    @property
+    def left_to_read(self) -> int:
+        """How many offsets its slot has still to read to come further than one that left these open.
+
+        Half as far again, where there is so much: else ever longer turns would each read a little more.
+        """
+        left = self.left_open
+        if left is None or not left.objects or self.checkpoint is None:
+            return 0
+        end = self.held.offset if self.held is not None else self.end or 0
+        further = left.position + (left.position - self.checkpoint.offset) // 2
+        return max(0, max(left.position, min(further, end)) - (self.position or 0))
 
     @property
     def condition(self) -> PartitionCondition:
@@ -398,6 +431,14 @@ def active_members(group: str, members: Iterable[str]) -> str:
         f"The group {group!r} has active members ({', '.join(sorted(members))}): stop the connector that "
         "consumes in it, or give this sink another `name`; until then nothing is archived."
     )
+
+
+def in_words(states: Iterable[PartitionState]) -> str:
+    """Where partitions are committed, the first of them."""
+    checkpoints = [state.checkpoint for state in states]
+    shown = [f"{one.partition_of} at offset {one.offset}" for one in checkpoints[:_SHOWN] if one is not None]
+    more = len(checkpoints) - len(shown)
+    return ", ".join(shown) + (f" and {more} partitions more" if more else "")
 
 
 def _detail(state: PartitionState) -> str | None:

@@ -7,6 +7,7 @@ another offset is judged here: whether it can be, and what it becomes.
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from headrace.model.sink_entries import (
     GroupingOptions,
@@ -24,6 +25,8 @@ from ingest.sink.partitions import PartitionState
 from ingest.sink.sink_effects import FoundPartition, GroupOffset, SinkEffectsBuilder
 from ingest.sink.starting import Refused, Start, begin_of, committed_further, set_elsewhere, start_of
 
+# A group without members loses an offset a week after its last commit.
+_RENEWAL_MS: Final = 24 * 3600 * 1000
 _Names = frozenset[tuple[str, str]]
 
 
@@ -154,6 +157,15 @@ class PartitionStarts:
             )
         )
 
+    def renew(self, effects: SinkEffectsBuilder, now_ms: int) -> None:
+        """Have offsets committed again that the group would lose."""
+        for state in self._entries.states:
+            if state.checkpoint is None or state.found is None or state.is_made_again or state.is_unknown:
+                continue
+            if state.committed_ms is None or now_ms - state.committed_ms >= _RENEWAL_MS:
+                self.commit_offset(effects, state.checkpoint)
+                state.committed_ms = now_ms
+
     def _complete(self, pending: Iterable[SealedObject]) -> None:
         """Have those completed whose entries are in the ledger."""
         self._completions.add(one for one in pending if not self._entries.is_unwritten(key_of(one)))
@@ -273,7 +285,7 @@ def rewound(
     for sealed in list(state.objects.values()):
         entries.remove(effects, sealed)
     # Of a partition that Kafka does not have the group is given its offset once it is there again.
-    state.stopped = state.committed_ms = None
+    state.stopped = state.committed_ms = state.left = None
     start = _start_at(state, offset, reset)
     entries.write(effects, start)
     return start

@@ -15,9 +15,10 @@ from headrace.formats.encoding import NewObject, Refused, RowSchema
 from headrace.formats.encoding.encoder import LearningEncoder
 from headrace.model.clock import wall_ms
 from headrace.model.columns import Numbers
-from headrace.model.sink_protocol import PartitionGrant
+from headrace.model.sink_protocol import OpenedObject, PartitionGrant
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import AgeFrom, RotateTogether
+from spark.sink.carried_openings import CarriedOpenings, opened_object
 from spark.sink.object_naming import ObjectNaming
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
@@ -33,10 +34,8 @@ from spark.sink.rotation import (
 from spark.sink.routed_tools import SlotTools
 
 _log: Final = structlog.get_logger(__name__)
-
 Refuse = Callable[[ConvertedRecords, str, str], bool]
 """Called with records that no object can take, a reason and a sentence; False: nothing more is written."""
-
 
 _NO_END: Final = 2**63 - 1
 
@@ -70,6 +69,7 @@ class PartitionObjects:
         self.closed: Final = ClosedObjects(grant, tools, offsets)
         """Those that take no more records."""
         self._naming = ObjectNaming(grant, tools)
+        self._openings = CarriedOpenings(grant.left)
         self._together = tools.settings.sink.rotation.together
         self._batch = OpenBatch()
         self._closed_ms: int | None = None
@@ -179,7 +179,7 @@ class PartitionObjects:
             if limit.reason is not None and group in self._open:
                 self._close(group, limit.reason)
         one = self._open.get(group)
-        if one is not None and (reason := rotation.due(one.facts(), now_ms)) is not None:
+        if one is not None and (reason := self._reason(one, now_ms)) is not None:
             self._close(group, reason)
 
     def _write_together(self, waiting: WaitingGroups, now_ms: int) -> None:
@@ -258,7 +258,8 @@ class PartitionObjects:
         return None
 
     def _times(self, converted: ConvertedRecords, now_ms: int) -> Numbers:
-        return self._tools.batches.times(converted, self._tools.shapes.values.names, now_ms)
+        moment_ms = self._openings.moment(self._offsets.position, now_ms)
+        return self._tools.batches.times(converted, self._tools.shapes.values.names, moment_ms)
 
     def _append(self, group: str, converted: ConvertedRecords, now_ms: int) -> "_Added | None":
         """Add records to the group's object, or to a new one; None when nothing more is to be written.
@@ -289,12 +290,13 @@ class PartitionObjects:
         shape, name = self._naming.shape(group), None
         object_id, begins = secrets.token_hex(16), self._naming.beginning(group, first)
         batch_offset = first if self._batch.first_offset is None else self._batch.first_offset
+        opened_ms, age_from_ms = self._openings.of(group, first, now_ms, self._closed_ms)
         if not self._naming.is_at_the_end(group):
             name = self._naming.first_name(
                 group,
                 first_offset=first,
                 batch_offset=batch_offset,
-                opened_ms=now_ms,
+                opened_ms=opened_ms,
                 first_time_ms=int(converted.records.timestamps_ms[0]),
             )
         encoders = {role: shape.encoder(role, schema) for role in shape.roles}
@@ -316,19 +318,22 @@ class PartitionObjects:
             id=object_id,
             object=OpenObjects(shape, objects),
             columns=ObjectColumns(tools.settings.sink.output, schema, learning),
-            opened_ms=now_ms,
+            opened_ms=opened_ms,
             first_offset=first,
             batch_offset=batch_offset,
-            age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else self._closed_ms,
+            age_from_ms=None if tools.settings.sink.rotation.age_from is AgeFrom.OPENED else age_from_ms,
             span_from_ms=int(self._times(converted.slice(0, 1), now_ms)[0]),
-            name_ends_ms=shape.names.name_ends_ms(now_ms),
+            name_ends_ms=shape.names.name_ends_ms(opened_ms),
             begins=begins,
         )
         self._newest_ms = now_ms
-        due = self._due_of(opened)
-        if due is not None:
-            self._due_ms = due if self._due_ms is None else min(self._due_ms, due)
+        dues = [due for due in (self._due_ms, self._due_of(opened)) if due is not None]
+        self._due_ms = min(dues, default=None)
         return opened
+
+    def left(self) -> tuple[OpenedObject, ...]:
+        """What would have to be written again."""
+        return tuple(map(opened_object, self.uncommitted()))
 
     # -- closing ---------------------------------------------------------------------------------------------
 
@@ -364,12 +369,19 @@ class PartitionObjects:
 
     def _close_each_due(self, now_ms: int) -> None:
         for group, one in list(self._open.items()):
-            if (reason := self._tools.rotation.due(one.facts(), now_ms)) is not None:
+            if (reason := self._reason(one, now_ms)) is not None:
                 self._close(group, reason)
 
     def next_due_ms(self) -> int | None:
         """When the next object closes by time alone, or earlier."""
         return self._due_ms
+
+    def is_reading_again(self, now_ms: int) -> bool:
+        """Whether records come that were read before: nothing closes by time meanwhile."""
+        return self._openings.is_reading_again(self._offsets.position, now_ms)
+
+    def _reason(self, one: OpenGroup, now_ms: int) -> RotateReason | None:
+        return self._tools.rotation.due(one.facts(), now_ms, by_time=not self.is_reading_again(now_ms))
 
     def _due_of(self, one: OpenGroup) -> int | None:
         return self._tools.rotation.next_due_ms(one.facts())
@@ -401,12 +413,11 @@ class PartitionObjects:
 
     def _batch_due(self, now_ms: int) -> RotateReason | None:
         """Why all that is open closes now: for any of them, or for what they have in all."""
-        facts = [one.facts() for one in self._open.values()]
-        if self._together is RotateTogether.TOTAL and facts:
+        if self._together is RotateTogether.TOTAL and self._open:
             largest = self._tools.settings.sink.rotation.bytes
-            if largest and sum(each.bytes for each in facts) >= largest:
+            if largest and sum(one.object.size for one in self._open.values()) >= largest:
                 return RotateReason.BYTES
-        due = (self._tools.rotation.due(each, now_ms) for each in facts)
+        due = (self._reason(one, now_ms) for one in self._open.values())
         return next((reason for reason in due if reason is not None), None)
 
     def _close_with(self, group: str, reason: RotateReason, now_ms: int) -> None:
@@ -430,7 +441,8 @@ class PartitionObjects:
         self.closed.add(one, self._naming.last_name(one) if self._naming.is_at_the_end(group) else None)
 
     def abandon(self) -> None:
-        """Give up all objects; none of them is in a transaction."""
+        """Give up all objects; none of them is in a transaction. When they were opened stays known."""
+        self._openings.abandon(self.uncommitted(), self._offsets.position)
         for one in self.uncommitted():
             self._tools.recurring.release(one.id)
             one.object.abandon()

@@ -15,7 +15,7 @@ from headrace.kafka.consumer.message_columns import FaultReason, truncated_messa
 from headrace.model.columns import NULL_LENGTH, KafkaRecords, Numbers
 from headrace.model.errors import InvalidObject
 from headrace.model.sink_entries import PartitionCheckpoint, SealedObject, TopicPartition
-from headrace.model.sink_protocol import ObjectTimes, PartitionGrant, PartitionStopped
+from headrace.model.sink_protocol import LeftOpen, ObjectTimes, PartitionGrant, PartitionStopped
 from headrace.options.choices import Tolerance
 from headrace.options.sink_settings import OF_REGISTRIES
 from spark.sink.bad_records import REASON, DeadLetter, Isolation
@@ -72,6 +72,7 @@ class PartitionWork:
 
     def __init__(self, grant: PartitionGrant, tools: SlotTools) -> None:
         self.partition: TopicPartition = grant.partition_of
+        self._topic_id = grant.topic_id
         self.stop: Stop | None = None
         self._tools = tools
         self._offsets = PartitionOffsets(
@@ -396,6 +397,17 @@ class PartitionWork:
         for offset in commit.dead_letters:
             del self._bad[offset]
         self.objects.closed.committed(commit.objects)
+
+    def left(self, now_ms: int) -> LeftOpen:
+        """What an end leaves of it: due at once, unless only open objects are not committed.
+
+        Where an end closes what is open there are no openings to carry: each end writes what it can.
+        """
+        objects = () if self._tools.settings.sink.rotation.on_stop else self.objects.left()
+        due_ms: int | None = now_ms
+        if self.failure() is None and not self.objects.closed and (objects or not self._offsets.has_news):
+            due_ms = self.objects.next_due_ms()
+        return LeftOpen(topic_id=self._topic_id, position=self.position, objects=objects, due_ms=due_ms)
 
     def abandon(self) -> None:
         """Give up everything that is not committed: reading continues at the checkpoint, up to a stop."""

@@ -76,14 +76,14 @@ class Rotation:
         self._names = names
         self._zone = read_zone(settings.timezone)
 
-    def due(self, facts: OpenFacts, now_ms: int) -> RotateReason | None:
-        """Why the object closes now; None: it stays open."""
+    def due(self, facts: OpenFacts, now_ms: int, *, by_time: bool = True) -> RotateReason | None:
+        """Why the object closes now, without `by_time` by what it holds alone; None: it stays open."""
         settings = self._settings
         if settings.records and facts.records >= settings.records:
             return RotateReason.RECORDS
         if settings.bytes and facts.bytes >= settings.bytes:
             return RotateReason.BYTES
-        moments = list(self._moments(facts))
+        moments = list(self._moments(facts)) if by_time else []
         if moments and is_put_back(facts.opened_ms, now_ms):
             return RotateReason.CLOCK
         passed = [(moment, reason) for moment, reason in moments if moment <= now_ms]

@@ -46,7 +46,19 @@ class SendPool:
         self._ready: list[tuple[float, int, _Call]] = []
         self._numbers = itertools.count()
         self._failing: dict[_Call, str] = {}
+        self._answered = 0
         self._is_closed = False
+
+    @property
+    def answered(self) -> int:
+        """How many calls have come to their end."""
+        return self._answered
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no call is under way or waits for its turn."""
+        with self._changed:
+            return not self._ready and self._idle == self._started
 
     def submit(self, call: Callable[[], T], *, after: "Future[Any] | None" = None) -> "Future[T]":
         """The answer to come. Another thread makes `call` once `after` is done, again until it succeeds.
@@ -134,6 +146,7 @@ class SendPool:
     def _settle(self, queued: _Call, *, answer: Any = None, error: BaseException | None = None) -> None:
         with self._changed:
             self._failing.pop(queued, None)
+            self._answered += 1
         # Cancelled meanwhile: nobody waits for it.
         with suppress(InvalidStateError):
             if error is None:

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import CancelledError, Future
 from functools import partial
 from typing import Final
 
@@ -17,18 +16,18 @@ from headrace.kafka.producer.topic_limits import topic_limits
 from headrace.model.clock import wall_ms
 from headrace.model.error_policy import LEAST, Repeats
 from headrace.model.errors import Fenced, HeadraceError
-from headrace.model.sink_entries import ObjectState, SealedObject, TopicPartition
+from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import (
     PartitionGrant,
     PartitionReleased,
     SinkBatch,
-    SinkCompleted,
+    SinkLeft,
     SinkProgress,
 )
 from headrace.model.slot_protocol import BatchOutcome, Finished
-from headrace.s3.completion import Completion, CompletionState
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.bad_records import DeadLetters
+from spark.sink.completing import REFUSED_SECONDS, CompletingObjects, EndPatience
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import (
@@ -75,6 +74,7 @@ class SinkRun:
         settings: SinkTaskSettings,
         calls: UploadCalls | None = None,
         reader: PartitionReader | None = None,
+        refused_seconds: float = REFUSED_SECONDS,
     ) -> None:
         sink = settings.sink
         self._batch = batch
@@ -121,18 +121,20 @@ class SinkRun:
         self._turns = TransactionTurns(self._work)
         self._feed = RecordFeed(self._work, self._reader, between=partial(make_room, self._uploads, link))
         self._read_again = Repeats(fix="It is read again from there until that is mended.")
-        self._completing: dict[str, tuple[SealedObject, Future[Completion]]] = {}
+        self._completing = CompletingObjects(batch.number, self._uploads, self._recurring)
         self._gone: set[TopicPartition] = set()
         self._reported_stops: set[TopicPartition] = set()
         self._refused_dead_letters: DeadLettersRefused | None = None
         self._progress_at = 0.0
         self._answered_at = time.monotonic()
         self._fetch_size = FetchSize()
+        self._refused_seconds = refused_seconds
 
     def run(self) -> Finished:
         """What became of the batch; blocks until its end. SlotRevoked when the slot is voided."""
         try:
             self._feed.read()
+            self._reader.know_held({one.partition_of: one.held for one in self._batch.partitions if one.held})
             for grant in self._batch.partitions:
                 self._refuse_changed_converters(grant)
             while not self._link.is_ending():
@@ -218,8 +220,10 @@ class SinkRun:
             # An eighth more than S3 has taken anyway: it may be away for long.
             return min(max(_ANSWER_SECONDS, (now - self._answered_at) / 8), FULL_SECONDS)
         self._answered_at = now
-        dues = [due for work in self._work.values() if (due := work.objects.next_due_ms()) is not None]
-        return min(seconds, max(0.001, (min(dues) - wall_ms()) / 1000)) if dues else seconds
+        now_ms = wall_ms()
+        timed = [one.objects for one in self._work.values() if not one.objects.is_reading_again(now_ms)]
+        dues = [due for one in timed if (due := one.next_due_ms()) is not None]
+        return min(seconds, max(0.001, (min(dues) - now_ms) / 1000)) if dues else seconds
 
     def _on_event(self, event: LostOffsets | PartitionFault) -> None:
         partition = TopicPartition(event.topic, event.partition)
@@ -264,8 +268,7 @@ class SinkRun:
             work.committed(commit)
             self._read_again.over(str(work.partition))
             for one in commit.objects:
-                if one.state is ObjectState.PENDING:
-                    self._completing[one.id] = one, self._uploads.complete(one)
+                self._completing.add(one)
         self._link.send(report)
 
     def _stop_at_dead_letters(self, works: Sequence[PartitionWork], error: DeadLettersRefused) -> None:
@@ -286,36 +289,9 @@ class SinkRun:
         """Tell the leader of uploads that are completed, or that cannot be; take what it tells of others."""
         for object_id in self._link.ended_objects():
             self._recurring.release(object_id)
-        done = [object_id for object_id, (_, future) in self._completing.items() if future.done()]
-        if not done:
-            return
-        self._answered_at = time.monotonic()
-        completed: list[str] = []
-        quarantined: list[tuple[str, str]] = []
-        left: list[str] = []
-        for object_id in done:
-            _, future = self._completing.pop(object_id)
-            try:
-                state = future.result().state
-            except CancelledError:
-                continue
-            if state is CompletionState.COMPLETED:
-                completed.append(object_id)
-                self._recurring.release(object_id)
-            elif state in (CompletionState.NAME_TAKEN, CompletionState.SUPERSEDED):
-                quarantined.append((object_id, "name_taken"))
-                self._recurring.release(object_id)
-            else:
-                # It keeps its name until the leader has brought it to its end.
-                left.append(object_id)
-        self._link.send(
-            SinkCompleted(
-                batch=self._batch.number,
-                ids=tuple(completed),
-                quarantined=tuple(quarantined),
-                left=tuple(left),
-            )
-        )
+        if (report := self._completing.collect()) is not None:
+            self._answered_at = time.monotonic()
+            self._link.send(report)
 
     # -- topics that are gone --------------------------------------------------------------------------------
 
@@ -378,8 +354,12 @@ class SinkRun:
     # -- the end ---------------------------------------------------------------------------------------------
 
     def _end(self) -> HeadraceError | str | None:
-        """Close, commit and complete everything that is open; why closed objects are given up, if any are."""
+        """Close, commit and complete everything that is open; why closed objects are given up, if any are.
+
+        Where S3 refuses, what no transaction has named is read again, and the rest is left to the leader.
+        """
         self._refused_dead_letters, why = None, None
+        patience = EndPatience(self._uploads, seconds=self._refused_seconds)
         for work in self._work.values():
             safely(work, work.objects.close_all)
         while self._completing or any(work.objects.closed for work in self._work.values()):
@@ -389,7 +369,8 @@ class SinkRun:
             self._commit(wall_ms())
             self._collect()
             self._report()
-            why = next((why for work in self._work.values() if (why := work.failure()) is not None), None)
+            failures = (why for work in self._work.values() if (why := work.failure()) is not None)
+            why = next(failures, None) or patience.refusal()
             if why is not None:
                 # It is read again by whoever has the partition next.
                 break
@@ -397,11 +378,19 @@ class SinkRun:
         self._turns.hurry()
         self._commit(wall_ms())
         self._collect()
+        if (left := self._completing.leave()) is not None:
+            self._link.send(left)
         is_left = any(work.objects.closed for work in self._work.values())
+        self._tell_left()
         for work in self._work.values():
             # What a stop leaves open (rotate.on.stop) is read again.
             work.abandon()
         return why if is_left else self._refused_dead_letters
+
+    def _tell_left(self) -> None:
+        now_ms = wall_ms()
+        left = {at: work.left(now_ms) for at, work in self._work.items() if work.stop is None}
+        self._link.send(SinkLeft(batch=self._batch.number, partitions=left))
 
     def _abort_if_known(self) -> bool:
         """Abort what is open, unless its commit was sent; True once nothing is in doubt."""
@@ -444,5 +433,6 @@ class SinkRun:
                     for name, sentence in one.problems().items()
                 },
                 lost_offsets=lost,
+                held=self._reader.held(),
             )
         )

@@ -155,6 +155,16 @@ class SlotUploads:
         """The sentence of what is refused at the moment, by S3 or the disk; None where only time is taken."""
         return self._pool.problem() or self._disk_problem
 
+    @property
+    def answered(self) -> int:
+        """How many calls of S3 have come to their end, whichever."""
+        return self._pool.answered
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether S3 is asked for nothing at the moment, nor is about to be."""
+        return self._pool.is_at_rest
+
     def complete(self, sealed: SealedObject, *, begins: Beginning | None = None) -> "Future[Completion]":
         """What becomes of a committed object: its uploads are completed in order, the main one last.
 

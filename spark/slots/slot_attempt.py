@@ -42,6 +42,8 @@ class SlotAttempt:
     plan: int | None = None
     batches: int = 0
     end_wanted: bool = False
+    ending_since: float | None = None
+    """When it was first asked to end, or said that it does."""
     clean: bool = True
     error: str | None = None
     idle_since: float = 0.0
@@ -84,18 +86,30 @@ class SlotAttempt:
         self.batches += 1
         if finished.outcome is not BatchOutcome.CLEAN:
             self.stage = AttemptState.ENDING
+            self._begin_to_end()
             self.clean = finished.outcome is BatchOutcome.ABORTED
             self.error = finished.error
 
     def ask_to_end(self) -> AuthenticatedSocket | None:
         """The wire over which End has to be sent now, if it has to."""
         self.end_wanted = True
+        self._begin_to_end()
         if self.stage not in (AttemptState.READY, AttemptState.BUSY):
             # STARTING and GREETED end once they are ready; the others are ending already.
             return None
         if self.stage is AttemptState.READY:
             self.stage, self.heard_at = AttemptState.ENDING, time.monotonic()
         return self.wire
+
+    def recall(self) -> bool:
+        """Another connector waits for its core; whether that is news."""
+        is_new, self.is_recalled = not self.is_recalled, True
+        self._begin_to_end()
+        return is_new
+
+    def _begin_to_end(self) -> None:
+        if self.ending_since is None:
+            self.ending_since = time.monotonic()
 
     def lose(self, error: str) -> bool:
         """Its connection is gone; whether that is news."""
@@ -128,6 +142,8 @@ class SlotAttempt:
 _PROMPT_SECONDS: Final = 0.5
 # How long a slot that works keeps a core at least.
 _TURN_SECONDS: Final = 15.0
+# A slot that was asked to end has done so by then; who waits does not wait for one that S3 or Kafka keeps.
+_LEAVING_SECONDS: Final = 30.0
 
 
 class HoldingPool(Protocol):
@@ -146,14 +162,17 @@ class HoldingPool(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotHolding:
-    """A start of a slot; `since` (monotonic seconds) is when it fell idle, got its core, or was submitted."""
+    """A start of a slot; `since` (monotonic seconds) is when it fell idle, got its core, or was submitted.
+
+    `ending_since` is when it was first asked to end, or said that it does; None: it is not to end.
+    """
 
     pool: HoldingPool
     slot: int
     number: int
     stage: AttemptState
     since: float
-    is_ending: bool
+    ending_since: float | None = None
 
 
 def holding_of(pool: HoldingPool, start: SlotAttempt) -> SlotHolding:
@@ -165,7 +184,7 @@ def holding_of(pool: HoldingPool, start: SlotAttempt) -> SlotHolding:
         number=start.number,
         stage=start.stage,
         since=start.idle_since if is_idle else start.begun_at or start.submitted_at,
-        is_ending=start.is_recalled or start.end_wanted,
+        ending_since=start.ending_since,
     )
 
 
@@ -194,7 +213,8 @@ class CoreSharing:
 def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:
     """The slots that end for those that wait: idle ones first, then who works longest and has most.
 
-    No slot is asked where a core is free, or becomes free for who waits.
+    No slot is asked where a core is free, or becomes free for who waits: one that was asked to end long ago
+    and has not is none that does.
     """
     waiting = [
         one for one in holdings if one.stage is AttemptState.STARTING and now - one.since > _PROMPT_SECONDS
@@ -202,8 +222,9 @@ def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Seq
     if not waiting or len(holdings) <= cores:
         return []
     holding = [one for one in holdings if one.stage not in (AttemptState.STARTING, AttemptState.OVER)]
-    wanted = len(waiting) - sum(one.is_ending or one.stage is AttemptState.ENDING for one in holding)
-    free = [one for one in holding if not one.is_ending]
+    ending = (one.ending_since for one in holding if one.ending_since is not None)
+    wanted = len(waiting) - sum(now - since <= _LEAVING_SECONDS for since in ending)
+    free = [one for one in holding if one.ending_since is None]
     idle = sorted((one for one in free if one.stage is AttemptState.READY), key=lambda one: one.since)
     return [*idle, *_out_of_turn(free, waiting, now)][: max(0, wanted)]
 

@@ -192,8 +192,7 @@ class SlotPool:
         """Have the slot ended by its driver, as another connector waits for its core: SlotRecalled, once."""
         with self._changed:
             start = self._starts.get(slot)
-            if start is not None and start.number == number and not start.is_recalled:
-                start.is_recalled = True
+            if start is not None and start.number == number and start.recall():
                 self._post(SlotRecalled(slot=slot, start=number))
 
     def forget_worker(self, slot: int) -> None:

@@ -359,6 +359,25 @@ def test_what_a_slot_had_closed_is_read_again_whatever_stays_open(how: str) -> N
     assert (one.archive.is_paused, until.is_over) == (False, False)
 
 
+def test_what_slots_give_up_again_and_again_is_waited_for_with_patience() -> None:
+    """S3 refuses it: between two of their batches there is no problem, and the run was over at no time."""
+    one, now = leader(), 0.0
+    one.topics(*found({0: 100}))
+    until, said = _until(one), []
+    for batch in (1, 2):
+        assert one.archive.next_batch(0, batch)
+        one.apply(one.archive.on_progress(replace(_progress(position=100, end=100), batch=batch)))
+        while not one.archive.is_paused:
+            one.apply(until.advance(now) or SinkEffects())
+            now += 1.0
+        one.apply(one.archive.on_finished(batch, is_whole=False))
+        one.apply(until.advance(now) or SinkEffects())
+        one.topics(*found({0: 100}))
+        said.append(until.given_up())
+    assert said[0] is None
+    assert "S3 does not take" in (said[1] or "")
+
+
 def test_what_a_lost_slot_has_read_is_not_read() -> None:
     """While it is fenced its partition was taken for read, and the run was over with nothing archived."""
     one = _granted(end=100)

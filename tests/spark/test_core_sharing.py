@@ -44,10 +44,11 @@ STARTING, READY, BUSY, ENDING = (
 
 
 def holding(
-    pool: Pool, slot: int, stage: AttemptState, ago: float, *, is_ending: bool = False
+    pool: Pool, slot: int, stage: AttemptState, ago: float, *, ending: float | None = None
 ) -> SlotHolding:
-    """A slot that is at it since so many seconds."""
-    return SlotHolding(pool=pool, slot=slot, number=slot, stage=stage, since=NOW - ago, is_ending=is_ending)
+    """A slot that is at it since so many seconds, and was asked to end so many seconds ago."""
+    since = None if ending is None else NOW - ending
+    return SlotHolding(pool=pool, slot=slot, number=slot, stage=stage, since=NOW - ago, ending_since=since)
 
 
 @pytest.mark.parametrize(
@@ -86,9 +87,28 @@ def holding(
             id="nobody makes room for itself",
         ),
         pytest.param(
-            [holding(A, 0, BUSY, 30, is_ending=True), holding(A, 1, BUSY, 30), holding(B, 0, STARTING, 9)],
+            [holding(A, 0, BUSY, 30, ending=9), holding(A, 1, BUSY, 30), holding(B, 0, STARTING, 9)],
             [],
             id="one is on its way out for who waits",
+        ),
+        pytest.param(
+            [holding(A, 0, BUSY, 99, ending=31), holding(B, 0, BUSY, 30), holding(C, 0, STARTING, 40)],
+            [("b", 0)],
+            id="who is kept from ending is not waited for",
+        ),
+        pytest.param(
+            [
+                holding(A, 0, BUSY, 99, ending=60),
+                holding(B, 0, BUSY, 30, ending=1),
+                holding(C, 0, STARTING, 9),
+            ],
+            [],
+            id="the next one is on its way out",
+        ),
+        pytest.param(
+            [holding(A, 0, ENDING, 99, ending=31), holding(B, 0, READY, 2), holding(C, 0, STARTING, 40)],
+            [("b", 0)],
+            id="nor is a task that ends and does not",
         ),
         pytest.param(
             [
@@ -143,6 +163,9 @@ def test_what_a_start_holds(stage: AttemptState, since: float) -> None:
         start.begun_at, start.idle_since = NOW - 20, NOW - 10
     found = holding_of(A, start)
 
-    assert (found.slot, found.number, found.since, found.is_ending) == (1, 2, since, False)
-    start.end_wanted = True
-    assert holding_of(A, start).is_ending
+    assert (found.slot, found.number, found.since, found.ending_since) == (1, 2, since, None)
+    start.ask_to_end()
+    asked = holding_of(A, start).ending_since
+    assert asked is not None
+    assert (start.recall(), start.recall()) == (True, False)
+    assert holding_of(A, start).ending_since == asked

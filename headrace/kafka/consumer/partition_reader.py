@@ -10,6 +10,7 @@ import numpy as np
 from confluent_kafka import KafkaError, KafkaException
 
 from headrace.kafka.consumer.batch_fetch import NewFetch, PartitionNews, best_fetch
+from headrace.kafka.consumer.held_back import HeldPartitions
 from headrace.kafka.consumer.message_columns import (
     OFFSET_CODES,
     FaultReason,
@@ -26,6 +27,7 @@ from headrace.kafka.kafka_clients import Properties, Throttle, new_consumer
 from headrace.kafka.kafka_errors import translate
 from headrace.model.columns import KafkaRecords
 from headrace.model.sink_entries import NO_EPOCH, TopicPartition
+from headrace.model.sink_protocol import HeldBack
 
 # -- librdkafka's properties of a reader, most of them for a bounded memory ----------------------------------
 
@@ -114,9 +116,7 @@ class PartitionReader:
         # When partitions that fail are assigned again.
         self._failing: dict[TopicPartition, float] = {}
         self._paused: set[TopicPartition] = set()
-        # Partitions that are read to where the broker gives no more; since when there is more all the same.
-        self._at_end: dict[TopicPartition, float | None] = {}
-        self._held_seconds = held_seconds
+        self._held = HeldPartitions(held_seconds)
         self._events: list[ReaderEvent] = []
         self._problems: dict[str, tuple[float, str]] = {}
 
@@ -141,7 +141,7 @@ class PartitionReader:
         self._silent = dict.fromkeys(starts, time.monotonic())
         self._faulty.clear()
         self._out_of_range.clear()
-        self._at_end.clear()
+        self._held.read_again()
         self._failing.clear()
         self._paused.clear()
         self._problems.clear()
@@ -176,14 +176,22 @@ class PartitionReader:
             for part, (since, sentence) in self._problems.items()
             if now - since < _PROBLEM_SECONDS
         }
-        return {**self._held_back(now), **fails}
+        return {**self._held.sentences(self._positions, self.high_watermarks), **fails}
+
+    def know_held(self, held: Mapping[TopicPartition, HeldBack]) -> None:
+        """Pick up what an earlier reader of these has found of transactions that hold them back."""
+        self._held.know(held)
+
+    def held(self) -> dict[TopicPartition, HeldBack]:
+        """What open transactions hold back, as far as it was noticed, for a later reader."""
+        return self._held.known()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Give no records of these until they are resumed; what is fetched of them is fetched again then."""
         partitions = tuple(partitions)
         self._paused.update(partitions)
         for partition in partitions:
-            self._at_end.pop(partition, None)
+            self._held.not_at_end(partition)
         with _translated("pause"):
             self._consumer.pause(self._places(partitions))
 
@@ -216,24 +224,6 @@ class PartitionReader:
             _, end = self._consumer.get_watermark_offsets(place, cached=True)
             if end >= 0:
                 found[partition] = end
-        return found
-
-    def _held_back(self, now: float) -> dict[str, str]:
-        """Partitions that an open transaction has held back for long, a sentence each."""
-        found = {}
-        ends = self.high_watermarks() if self._at_end else {}
-        for partition, since in self._at_end.items():
-            position, end = self._positions[partition], ends.get(partition, 0)
-            if end <= position:
-                self._at_end[partition] = None
-            elif since is None:
-                self._at_end[partition] = now
-            elif now - since >= self._held_seconds:
-                found[str(partition)] = (
-                    f"{partition} is read up to offset {position} of {end}: an open transaction there holds "
-                    f"back what comes after it, for {now - since:.0f} s by now. End its producer, or abort "
-                    "it (kafka-transactions.sh find-hanging shows it)."
-                )
         return found
 
     def close(self) -> None:
@@ -269,7 +259,7 @@ class PartitionReader:
                 return None
         self._positions[partition] = end = records.last_offset + 1
         self._read[partition] = end, max((epoch for _, epoch in records.leader_epochs), default=NO_EPOCH)
-        self._at_end.pop(partition, None)
+        self._held.not_at_end(partition)
         self._forget_problems(partition)
         return records
 
@@ -282,8 +272,7 @@ class PartitionReader:
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001  # how the library names its local codes
             if news.offset > position:
                 self._pass_markers(partition, news.offset)
-            if self._positions[partition] > position or partition not in self._at_end:
-                self._at_end[partition] = None
+            self._held.at_end(partition)
             self._forget_problems(partition)
         elif code in OFFSET_CODES:
             self._look_into(partition, position, news.error)

@@ -222,7 +222,8 @@ class SinkLoop:
         if (effects := until.advance(now)) is not None:
             self.apply(effects)
         has_problem = bool(components.archive.problems(clock.wall_ms()) or components.statistics.problems)
-        held_back = until.held_back()
+        # Between two of their batches slots have no problem, though nothing comes of the next one either.
+        held_back = until.held_back() or until.given_up()
         progress = (components.statistics.records, components.statistics.objects, until.read_so_far())
         waits = has_problem or held_back is not None
         if self._patience.is_over(now, waits=waits, progress=progress):

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import structlog
 
@@ -16,6 +17,7 @@ from headrace.model.sink_protocol import (
     SinkBatch,
     SinkCommitted,
     SinkCompleted,
+    SinkLeft,
     SinkProgress,
     SinkReport,
 )
@@ -37,6 +39,9 @@ from spark.slots import (
 
 _log = structlog.get_logger(__name__)
 
+# For how long a slot that is recalled may read nothing of what it has to read again.
+_STUCK_SECONDS: Final = 15.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSlotComponents:
@@ -55,11 +60,16 @@ class SinkSlotComponents:
 class SinkSlots:
     """Owned by the thread that decides."""
 
-    def __init__(self, components: SinkSlotComponents, *, slots: int) -> None:
+    def __init__(
+        self, components: SinkSlotComponents, *, slots: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._now = now
         self._components = components
         self._batches = 0
         self._asked_to_end: set[int] = set()
         self._absent: tuple[int, ...] = ()
+        # What each had to read again when that changed last, and when it did.
+        self._recalled: dict[int, tuple[int, float]] = {}
         self.slots = SlotStates(slots)
         self.is_at_rest = False
         """Whether, when it was planned last, no partition waited for a slot, nor a slot for its start."""
@@ -81,11 +91,14 @@ class SinkSlots:
             case SlotEnded():
                 self._ended(event)
             case SlotRecalled(slot=slot):
-                self.end(slot)
+                self._recalled[slot] = 0, self._now()
+                self._end_recalled()
             case BatchCommitted():
                 raise AssertionError("a slot of the sink reports its commits itself")
 
-    def _reported(self, slot: int, report: SinkReport) -> SinkEffects:
+    def _reported(  # noqa: PLR0911  # one row for each kind of report
+        self, slot: int, report: SinkReport
+    ) -> SinkEffects:
         archive, statistics = self._components.archive, self._components.statistics
         match report:
             case GroupWanted():
@@ -99,6 +112,8 @@ class SinkSlots:
                 return archive.on_completed(report)
             case PartitionReleased():
                 return archive.on_released(report)
+            case SinkLeft():
+                return archive.on_left(report)
             case PartitionStopped():
                 statistics.stopped(report)
                 return archive.on_stopped(report)
@@ -149,6 +164,7 @@ class SinkSlots:
 
     def _ended(self, event: SlotEnded) -> None:
         self._asked_to_end.discard(event.slot)
+        self._recalled.pop(event.slot, None)
         if event.clean and self.slots[event.slot].state is not SlotState.BUSY:
             self._components.statistics.deaths.ended(event.slot)
             self.slots.move(event.slot, SlotState.FREE)
@@ -171,6 +187,7 @@ class SinkSlots:
         self._components.slot_pool.void(slot)
         self._components.statistics.deaths.ended(slot)
         self._asked_to_end.discard(slot)
+        self._recalled.pop(slot, None)
         batch = self.slots[slot].plan
         if batch is not None:
             self._components.apply(self._components.archive.on_lost(batch))
@@ -200,10 +217,26 @@ class SinkSlots:
     def end(self, slot: int) -> None:
         """Ask a slot to close, commit and complete what it has, and to end its batch."""
         self._asked_to_end.add(slot)
+        self._recalled.pop(slot, None)
         self._components.slot_pool.end(slot)
+
+    def _end_recalled(self) -> None:
+        """End the slots whose cores others wait for, once they have read what slots before them left open.
+
+        Where what is open stays unwritten (`rotate.on.stop=false`) a turn would else be spent on reading the
+        same again. One that comes no further is ended too.
+        """
+        now = self._now()
+        for slot, (before, since) in tuple(self._recalled.items()):
+            left = self._components.archive.left_to_read(slot)
+            if not left or (left == before and now - since > _STUCK_SECONDS):
+                self.end(slot)
+            elif left != before:
+                self._recalled[slot] = left, now
 
     def plan(self) -> None:
         """Give ready slots partitions, and start as many free ones as there are partitions left for."""
+        self._end_recalled()
         self._leave_out_absent()
         ready = self.slots.of(SlotState.READY)
         for slot in ready:

@@ -11,16 +11,25 @@ from structlog.testing import capture_logs
 
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.model.columns import KafkaRecords
-from headrace.model.errors import HeadraceError, SourceUnavailable
+from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
-from headrace.model.sink_protocol import LeaderGroup, PartitionGrant, SinkBatch, SinkCommitted
+from headrace.model.sink_protocol import (
+    LeaderGroup,
+    PartitionGrant,
+    SinkBatch,
+    SinkCommitted,
+    SinkCompleted,
+    SinkLeft,
+)
 from headrace.model.slot_protocol import BatchOutcome
 from headrace.options.settings import Settings
 from headrace.s3.client import UploadEnded
 from headrace.s3.completion import Completion, CompletionState
+from spark.sink.completing import EndPatience
 from spark.sink.record_feed import MAX_PENDING, FetchSize
 from spark.sink.sink_run import SinkRun
 from spark.sink.sink_work import sink_task_settings
+from spark.sink.slot_uploads import SlotUploads
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, kafka_records, sink_settings
 
@@ -64,6 +73,11 @@ class _Reader:
 
     def problems(self) -> dict[str, str]:
         return {}
+
+    held = problems
+
+    def know_held(self, held: object) -> None:
+        assert not held
 
     def close(self) -> None:
         """Nothing is open."""
@@ -345,6 +359,128 @@ def test_a_slot_that_leaves_only_open_objects_has_given_nothing_up(tmp_path: Pat
     run, _ = _made(tmp_path, options, error=UploadEnded("The upload is gone."), asks=True)
     finished = run.run()
     assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, None)
+
+
+class _Refuses(_NeverCompleted):
+    """S3 takes parts or not, and completes nothing, for good."""
+
+    def __init__(self, *, takes_parts: bool) -> None:
+        super().__init__(CompletionState.COMPLETED)
+        self._takes_parts = takes_parts
+
+    def begin(self, *_: object, **__: object) -> str:
+        if self._takes_parts:
+            return "upload"
+        raise AccessDenied("s3://bucket is refused, as a KMS key cannot be used.")
+
+    def put(self, *_: object, **__: object) -> None:
+        self.begin()
+
+    def complete(self, *_: object, **__: object) -> Completion:
+        raise AccessDenied("s3://bucket is refused, as a KMS key cannot be used.")
+
+
+class _Asks(_UntilArchived):
+    """A leader that asks a slot to end, and hears what it says; it gives it up only after a minute."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.sent: list[object] = []
+
+    def is_void(self) -> bool:
+        return time.monotonic() > self._ends
+
+    is_void_in_a_wait = is_void
+
+    def is_ending(self) -> bool:
+        return self.rounds > _ROUNDS
+
+    def send(self, message: object) -> None:
+        self.sent.append(message)
+
+    @property
+    def committed(self) -> list[str]:
+        """The ids of objects that a transaction has named."""
+        return [one.id for each in self.sent if isinstance(each, SinkCommitted) for one in each.objects]
+
+
+@pytest.mark.parametrize("support", ["required", "disabled"])
+def test_a_slot_that_s3_refuses_ends_and_gives_up_what_it_has(tmp_path: Path, support: str) -> None:
+    """It kept its core and its partitions for ever: no other connector had a turn, and no stop was over."""
+    options = {"rotate.records": "1000", "exactly.once.support": support}
+    settings = sink_settings(
+        {"aws.s3.bucket.name": "bucket", "topics": "t", "buffer.dir": str(tmp_path), **options}
+    )
+    link, calls = _Asks(), _Refuses(takes_parts=False)
+    run = _sink_run(settings, link=link, calls=calls, reader=_LargeRecords(), refused_seconds=0.2)
+    finished = run.run()
+    assert finished.outcome is BatchOutcome.CLEAN
+    assert finished.error is not None
+    assert "KMS" in finished.error
+    assert link.committed == []
+    # It asks for a core again at once; what an end writes is not waited for when its next slot is recalled.
+    (left,) = (one for each in link.sent if isinstance(each, SinkLeft) for one in each.partitions.values())
+    assert (left.position, left.objects, left.due_ms is None) == (1, (), False)
+
+
+def test_a_slot_that_s3_refuses_leaves_what_is_committed_to_the_leader(tmp_path: Path) -> None:
+    """Nothing of it is given up: whoever completes it, its records are not read again."""
+    settings = sink_settings(
+        {"aws.s3.bucket.name": "bucket", "topics": "t", "buffer.dir": str(tmp_path), "rotate.records": "1"}
+    )
+    link, calls = _Asks(), _Refuses(takes_parts=True)
+    run = _sink_run(settings, link=link, calls=calls, reader=_LargeRecords(), refused_seconds=0.2)
+    finished = run.run()
+    assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, None)
+    (committed,) = link.committed
+    assert [one.left for one in link.sent if isinstance(one, SinkCompleted)] == [(committed,)]
+
+
+def test_a_slot_says_what_it_leaves_open(tmp_path: Path) -> None:
+    """The next one has it as old as it is; where an end writes what is open there is nothing to say."""
+    for on_stop, left in (("false", [(0, 0)]), ("true", [])):
+        settings = sink_settings(
+            {
+                "aws.s3.bucket.name": "bucket",
+                "topics": "t",
+                "buffer.dir": str(tmp_path),
+                "rotate.on.stop": on_stop,
+            }
+        )
+        link, calls = _Asks(), _NeverCompleted(CompletionState.COMPLETED)
+        _sink_run(settings, link=link, calls=calls, reader=_LargeRecords()).run()
+        (said,) = (one for one in link.sent if isinstance(one, SinkLeft))
+        (of_partition,) = said.partitions.values()
+        assert (of_partition.position, of_partition.topic_id) == (1, "i")
+        assert [(one.first_offset, one.last_offset) for one in of_partition.objects] == left
+
+
+class _Answers:
+    """S3's answers, as a test says."""
+
+    def __init__(self) -> None:
+        self.answered, self.is_at_rest, self.why = 0, False, "S3 refuses."
+
+    def refusal(self) -> str | None:
+        return self.why or None
+
+
+def test_an_end_waits_for_an_s3_that_answers_or_takes_its_time() -> None:
+    """Not where it refuses for long, nor where an earlier object of a name waits for the leader."""
+    now, s3 = [0.0], _Answers()
+    patience = EndPatience(cast("SlotUploads", s3), seconds=20.0, now=lambda: now[0])
+    said = []
+    for now[0] in (10.0, 19.0, 20.0):
+        said.append(patience.refusal())
+    assert said == [None, None, "S3 refuses."]
+    s3.answered = 1
+    assert patience.refusal() is None
+    s3.why, now[0] = "", 100.0
+    assert patience.refusal() is None
+    now[0], s3.why = 119.0, "S3 refuses."
+    assert patience.refusal() is None
+    s3.why, s3.is_at_rest, now[0] = "", True, 120.0
+    assert "the same name" in (patience.refusal() or "")
 
 
 def test_small_objects_that_s3_does_not_take_end_fetching(tmp_path: Path) -> None:

@@ -1,0 +1,79 @@
+"""What a slot leaves to the next one by way of the leader: open objects, and an open transaction."""
+
+from headrace.model.sink_protocol import HeldBack, LeftOpen, OpenedObject, SinkLeft, SinkProgress
+from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
+
+_OPENED = OpenedObject(group="", first_offset=4, last_offset=9, opened_ms=100)
+
+
+def _left(*, topic_id: str = "id1", position: int = 10) -> LeftOpen:
+    return LeftOpen(topic_id=topic_id, position=position, objects=(_OPENED,), due_ms=None)
+
+
+def _granted(left: LeftOpen) -> Leader:
+    """Whose slot of batch 1 has left this and ended; the next grants are of batch 2 on."""
+    one = leader(checkpoint(4))
+    one.topics(*found({0: 10}))
+    assert one.archive.next_batch(0, 1)
+    one.archive.on_left(SinkLeft(batch=1, partitions={P0: left}))
+    one.apply(one.archive.on_finished(1))
+    one.topics(*found({0: 10}))
+    return one
+
+
+def test_the_next_slot_has_it_and_after_a_lost_one_the_next_again() -> None:
+    """A slot that is killed says nothing: what it had read again is as old as before."""
+    one = _granted(_left())
+    assert not one.archive._states[P0].has_work(0)
+    (grant,) = one.archive.next_batch(0, 2)
+    assert grant.left == _left()
+    one.apply(one.archive.on_lost(2))
+    one.apply(one.archive.on_recovered(0, one.ledger.items()))
+    one.topics(*found({0: 10}))
+    (grant,) = one.archive.next_batch(0, 3)
+    assert grant.left == _left()
+
+
+def test_it_is_nothing_of_another_life_or_below_the_checkpoint() -> None:
+    """Its offsets are those of other records, or archived."""
+    for left in (_left(topic_id="id0"), _left(position=4)):
+        one = _granted(left)
+        assert one.archive._states[P0].has_work(0)
+        (grant,) = one.archive.next_batch(0, 2)
+        assert grant.left is None
+
+
+def test_a_slot_that_ends_without_a_word_of_a_partition_leaves_nothing() -> None:
+    """It stopped there, or gave it up."""
+    one = _granted(_left())
+    assert one.archive.next_batch(0, 2)
+    one.archive.on_left(SinkLeft(batch=2, partitions={}))
+    one.apply(one.archive.on_finished(2))
+    one.topics(*found({0: 10}))
+    (grant,) = one.archive.next_batch(0, 3)
+    assert grant.left is None
+
+
+def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
+    """Until a slot finds that it is over."""
+    one = leader(checkpoint(4))
+    one.topics(*found({0: 10}))
+    given = []
+    for batch, held in enumerate(({P0: HeldBack(7, 100)}, {}, {}), 1):
+        (grant,) = one.archive.next_batch(0, batch)
+        given.append(grant.held)
+        progress = SinkProgress(
+            batch=batch,
+            positions={P0: 7},
+            ends={P0: 10},
+            open_objects=0,
+            pending_objects=0,
+            buffered_bytes=0,
+            spilled_bytes=0,
+            oldest_open_ms=None,
+            held=held,
+        )
+        one.archive.on_progress(progress)
+        one.apply(one.archive.on_finished(batch))
+        one.topics(*found({0: 10}))
+    assert given == [None, HeldBack(7, 100), None]
