@@ -127,6 +127,7 @@ class AskedArchive(Protocol):
         """See `Archive.resume`."""
 
 
+_UNREAD: Final = frozenset({PartitionCondition.MISSING, PartitionCondition.NOT_SELECTED})
 _OPERATORS: Final = frozenset({PartitionCondition.STOPPED, PartitionCondition.REFUSED})
 
 
@@ -169,7 +170,7 @@ def _is_read_to(partitions: Iterable[PartitionStatus], ends: _Ends) -> bool:
     One that a broker does not know for the moment is waited for.
     """
     return all(
-        (one.condition is PartitionCondition.MISSING and one.is_gone)
+        (one.condition in _UNREAD and one.is_gone)
         or (
             one.condition not in _OPERATORS
             and one.end is not None

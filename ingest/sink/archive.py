@@ -40,8 +40,6 @@ from ingest.sink.starts import (
     rewound,
 )
 
-# A group without members loses an offset a week after its last commit.
-_RENEWAL_MS: Final = 24 * 3600 * 1000
 # Of the partitions that a slot has in hand, in a sentence.
 _SHOWN: Final = 3
 
@@ -107,6 +105,7 @@ class Archive:
             if topics.request > state.found_request:
                 if compares or state.is_as_read:
                     self._starts.compare(effects, state, found.get(state.partition))
+                state.is_selected = self._options.selects(state.partition.topic)
                 state.on_found(found.get(state.partition), topics)
         self._starts.topics_found(topics.forbidden)
         self._answer_groups(topics.request, effects)
@@ -118,6 +117,7 @@ class Archive:
     def on_lives(self, found: FoundLives) -> SinkEffects:
         """Answer the slots that wait for it and whose topics are the same; else all is described."""
         effects = SinkEffectsBuilder()
+        self._starts.renew_others(effects, found)
         for batch in self._batches:
             if batch.group_request is None or found.request <= batch.group_request:
                 continue
@@ -133,11 +133,7 @@ class Archive:
         self._now_ms = now_ms
         effects = SinkEffectsBuilder()
         for state in self._states:
-            if state.checkpoint is None or state.found is None or state.is_made_again or state.is_unknown:
-                continue
-            if state.committed_ms is None or now_ms - state.committed_ms >= _RENEWAL_MS:
-                self._starts.commit_offset(effects, state.checkpoint)
-                state.committed_ms = now_ms
+            self._starts.renew(effects, state, now_ms)
         return effects.effects()
 
     # -- slots -----------------------------------------------------------------------------------------------

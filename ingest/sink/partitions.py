@@ -39,6 +39,7 @@ class PartitionCondition(StrEnum):
     STOPPED = "stopped"  # at a record that nothing but an operator gets past
     REFUSED = "refused"  # its offsets cannot be right
     MISSING = "missing"  # Kafka has no such topic or partition
+    NOT_SELECTED = "not_selected"  # `topics` or `topics.regex` does not mean its topic (any more)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,6 +72,10 @@ class PartitionState:
     last_end: int | None = None
     """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
+    is_selected: bool = True
+    """Whether its topic is asked for at all: of another one nothing says that it is missing."""
+    is_renewed_next: bool = False
+    """Whether the group is given its offset once it is known that its topic is there."""
 
     def on_found(self, found: FoundPartition | None, topics: FoundTopics) -> None:
         """Pick up what Kafka has of it by this description of the topics, unless that does not say."""
@@ -80,7 +85,7 @@ class PartitionState:
             return
         self.found = found
         self.topic_id = None if found is None else found.topic_id
-        self.times_missing = self.times_missing + 1 if found is None else 0
+        self.times_missing = self.times_missing + 1 if found is None and self.is_selected else 0
         # Of a topic that was made again the end of the old one is kept until it begins.
         if found is not None and not self.is_made_again:
             self.last_end = found.end
@@ -198,6 +203,8 @@ class PartitionState:
         """The same of one that no slot has, and that nothing stops."""
         if any(one.state is ObjectState.PENDING for one in self.objects.values()):
             return PartitionCondition.COMPLETING
+        if not self.is_selected:
+            return PartitionCondition.NOT_SELECTED
         if self.is_absent:
             return PartitionCondition.MISSING
         if self.refused is not None:
@@ -293,7 +300,8 @@ def sink_entries(controls: Iterable[tuple[ControlKey, bytes]]) -> list[SinkEntry
 class PartitionStatus:
     """A partition as status shows it. `slot` holds it; `detail` is the sentence of what stops it.
 
-    `is_gone`: Kafka does not have it, and not only for the moment.
+    `is_gone`: nothing is to come of it. Kafka does not have it, and not only for the moment, or its topic is
+    not selected.
     """
 
     topic: str
@@ -339,7 +347,7 @@ def status_of(state: PartitionState) -> PartitionStatus:
         pending_objects=of_state.count(ObjectState.PENDING),
         quarantined_objects=of_state.count(ObjectState.QUARANTINED),
         detail=_detail(state),
-        is_gone=state.is_gone,
+        is_gone=state.is_gone or not state.is_selected,
     )
 
 

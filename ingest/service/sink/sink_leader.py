@@ -169,6 +169,7 @@ class SinkLeader:
             ledger=settings.kafka.ledger_topic,
             group=sink.group_id,
             reset=sink.reading.reset,
+            selects=sink.topics.has,
             grouping=GroupingOptions(hash=grouping_hash(sink), options=grouping_options(sink)),
         )
 
@@ -178,8 +179,8 @@ class SinkLeader:
 
     def _upload_expiry(self) -> UploadExpiry:
         """What gives the age at which buckets end unfinished uploads; a WARN where one may not be asked."""
-        for each in self._settings.by_place():
         expiry_ms = upload_expiry(self._settings.s3)
+        for each in self._settings.by_place():
             # What may pass is asked for again by an upload that is gone, which waits for it.
             with suppress(HeadraceError):
                 expiry_ms(each.s3.bucket, each.s3.prefix)
