@@ -86,7 +86,7 @@ class UntilIdle:
         return len(self._listed) == self.buckets
 
     def received(self, messages: int) -> None:
-        """The queue answered with so many messages."""
+        """The queue answered with so many messages; with none only when no message was held."""
         self._empty_answers = 0 if messages else self._empty_answers + 1
 
     def is_over(self, *, is_idle: bool) -> bool:
