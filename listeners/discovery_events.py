@@ -47,7 +47,10 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """What one receive brought, without the messages that were held already. Empty: the queue was empty."""
+    """What one receive brought, without the messages that were held already. Empty: the queue was empty.
+
+    It is not said to be while a message is held, which in a FIFO queue holds back those after it.
+    """
 
     messages: tuple[Message, ...]
 

@@ -155,7 +155,7 @@ class SqsListener:
         failures = 0
         while True:
             most = await self._reserve()
-            asked = self._clock()
+            asked, holds = self._clock(), bool(len(self._held))
             try:
                 visibility = await self._visibility_seconds()
                 messages = await self._queue.receive(
@@ -163,7 +163,7 @@ class SqsListener:
                     wait_seconds=self._options.wait_seconds,
                     visibility_seconds=visibility if self._asks_visibility else None,
                 )
-                self._hold(messages, hidden_for=visibility)
+                self._hold(messages, hidden_for=visibility, held_before=holds)
             except HeadraceError as error:
                 failures += 1
                 self._visibility = None
@@ -210,7 +210,7 @@ class SqsListener:
             self._visibility = own or _UNKNOWN_VISIBILITY_SECONDS
         return self._visibility
 
-    def _hold(self, messages: Sequence[Mapping[str, Any]], *, hidden_for: int) -> None:
+    def _hold(self, messages: Sequence[Mapping[str, Any]], *, hidden_for: int, held_before: bool) -> None:
         now = self._clock()
         if any(self._held.is_early(message["MessageId"], now) for message in messages):
             self._visibility = None  # the queue may have another since
@@ -226,7 +226,8 @@ class SqsListener:
             self._counters.messages("redelivered", len(messages) - len(new))
         if self._gives_back:
             self.release(message.id for message in new)
-        elif new or not messages:
+        elif new or not (messages or held_before or len(self._held)):
+            # A FIFO queue gives nothing of a group of which a message is held: it is not empty by that.
             self._post(Received(messages=new))
 
     def _forget(self, message_id: str) -> Receipt | None:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import (
@@ -26,6 +27,7 @@ from headrace.kafka.fencing import assigned_topics
 from headrace.kafka.kafka_clients import Properties, new_consumer, shared_admin
 from headrace.kafka.kafka_errors import (
     CREATION_REMEDIES,
+    NOT_YET,
     is_log_in,
     is_topic_refused,
     kafka_error,
@@ -46,19 +48,6 @@ _PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
 # A consumer that is refused says so each half second for as long as it is asked.
 _EVENTS: Final = 100
-
-# What brokers say for a moment after they have started; the admin client does not ask again by itself.
-_NOT_YET: Final = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.NOT_CONTROLLER,
-        KafkaError.REQUEST_TIMED_OUT,
-    }
-)
 
 _REBALANCING: Final = frozenset({"PreparingRebalance", "CompletingRebalance"})
 
@@ -116,6 +105,16 @@ class KafkaAdmin:
         if (allowed := found.authorized_operations) and AclOperation.WRITE not in allowed:
             raise topic_forbidden(topic)
         return tuple(found.partitions)
+
+    def readable(self, topics: Collection[str]) -> set[str]:
+        """Those of which brokers say that they may be read; some say nothing of rights (KIP-430)."""
+        found: set[str] = set()
+        for topic in topics:
+            with suppress(AccessDenied, TopicMissing):
+                described = self._describe(topic, include_authorized_operations=True)
+                if AclOperation.READ in (described.authorized_operations or ()):
+                    found.add(topic)
+        return found
 
     def has_topic(self, topic: str) -> bool:
         """Whether the topic exists."""
@@ -351,7 +350,7 @@ class KafkaAdmin:
                 if problem is None and not any(one.state in _REBALANCING for one in found):
                     return [member for one in found for member in one.members]
             is_over = time.monotonic() > deadline
-            if problem is not None and (is_over or problem.code() not in _NOT_YET):
+            if problem is not None and (is_over or problem.code() not in NOT_YET):
                 raise self._translated(KafkaException(problem), what) from KafkaException(problem)
             if is_over:
                 raise Unavailable(f"Consumer group {group!r} has not come to rest in {self._timeout:.0f} s.")
@@ -405,7 +404,7 @@ class KafkaAdmin:
             try:
                 return question(max(1.0, deadline - time.monotonic()))
             except KafkaException as error:
-                if kafka_error(error).code() not in _NOT_YET or time.monotonic() > deadline:
+                if kafka_error(error).code() not in NOT_YET or time.monotonic() > deadline:
                     raise
                 time.sleep(_PAUSE_SECONDS)
 

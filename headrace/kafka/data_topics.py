@@ -107,11 +107,16 @@ class TopicSurvey:
     def lives(self, names: Collection[str]) -> dict[str, tuple[str, int]]:
         """The ids and numbers of partitions of these topics, by one request.
 
-        Left out are those that are not there, or that this user may not ask about. Blocks; Unavailable,
-        AccessDenied.
+        Left out are those that are not there, or that this user may not ask about; of topics that are not
+        chosen those, too, that it may not read, by a request more: offsets are committed of readable ones
+        alone. Blocks; Unavailable, AccessDenied.
         """
         found = self._admin.describe_topics(names)
-        return {name: one[:2] for name, one in found.items() if isinstance(one, DescribedTopic)}
+        lives = {name: one[:2] for name, one in found.items() if isinstance(one, DescribedTopic)}
+        if others := {name for name in lives if not self._chosen.has(name)}:
+            readable = self._admin.readable(others)
+            return {name: one for name, one in lives.items() if name not in others - readable}
+        return lives
 
     def ask(self, *, is_settled: bool = False) -> Survey:
         """The present state. Blocks; Unavailable, AccessDenied where brokers refuse all.

@@ -35,6 +35,19 @@ class LedgerCutOff(InvalidLedger):
     """The ledger does not have any more what was read of it, and what was decided by."""
 
 
+NOT_YET: Final = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.REQUEST_TIMED_OUT,
+    }
+)
+"""What brokers say for a moment after they have started; the admin client does not ask again by itself."""
+
 # The first table that has the code wins; the flags decide about the rest.
 _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
     # A newer producer of the transactional id was initialised ..

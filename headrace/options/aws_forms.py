@@ -235,6 +235,11 @@ def policy_arn(bucket: str, region: str) -> str:
     return bucket_arn(bucket, partition)
 
 
+def is_access_point(bucket: str) -> bool:
+    """Whether a bucket's name is the alias of an access point: it does not show which bucket that is of."""
+    return bucket.endswith(("-s3alias", "--xa-s3"))
+
+
 def objects_arn(arn: str, keys: str) -> str:
     """The ARN of the objects with such keys, of the bucket or access point that has this `policy_arn`."""
     if is_express(arn):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headrace.model.objects import PostActionKind
+from headrace.options.aws_forms import is_access_point
 from headrace.options.choices import (
     CredentialsProvider,
     InputFormat,
@@ -260,6 +261,14 @@ def check_post_action(values: Values) -> None:
         elif bucket in values[reading_options.BUCKET]:
             values.refuse(
                 option, f"names the bucket that objects are read from; write move:PREFIX ({target!r} now)"
+            )
+        elif any(map(is_access_point, (bucket, *values[reading_options.BUCKET]))) and (
+            target.startswith(values[prefix]) or values[prefix].startswith(target)
+        ):
+            values.refuse(
+                option,
+                "may name the bucket that objects are read from, as an access point's alias does not show "
+                "its bucket: what is moved would be read again; set aws.s3.prefix, and a target outside it",
             )
         return
     if values[prefix].startswith(target):

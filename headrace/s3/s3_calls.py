@@ -4,6 +4,7 @@ The bucket's rule for unfinished uploads is one of the calls:
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-lifecycle-config.html
 """
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -310,6 +311,8 @@ def _version(headers: str | None) -> dict[str, str]:
 _DAY_MS: Final = 86_400_000
 # S3 counts in days, one at least.
 _SHORTEST_EXPIRY_MS: Final = _DAY_MS
+# A leader may lead for months, and a rule be made or changed at any time.
+_RULES_SECONDS: Final = 300.0
 
 
 _Rules = Sequence[tuple[str, int]]
@@ -318,41 +321,48 @@ UploadExpiry = Callable[[str, str], int | None]
 """The age from which a bucket ends an unfinished upload of a key, in ms; None where no rule of it does."""
 
 
-def upload_expiry(s3: S3Settings) -> UploadExpiry:
+def upload_expiry(s3: S3Settings, *, now: Callable[[], float] = time.monotonic) -> UploadExpiry:
     """What gives the rule of any bucket that these settings reach; where none may be read, a day.
 
-    That is the shortest that S3 has. A bucket is asked when it is first needed, and its rules are kept, as is
-    that they may not be read. What may pass decides nothing: it is raised, as a class of
-    `headrace.model.errors`, and the next call asks again. It blocks, and is thread-safe.
+    That is the shortest that S3 has. A bucket is asked when it is needed, and its rules are kept for five
+    minutes, as is that they may not be read, of which one line of the log is for each bucket. What may pass
+    decides nothing: it is raised, as a class of `headrace.model.errors`, and the next call asks again. It
+    blocks, and is thread-safe. `now` is a monotonic clock, in seconds.
     """
-    kept: dict[str, _Rules] = {}
+    kept: dict[str, tuple[float, _Rules]] = {}
+    refused: set[str] = set()
 
     def expiry_ms(bucket: str, key: str) -> int | None:
-        rules = kept.get(bucket)
-        if rules is None:
-            rules = kept[bucket] = _upload_rules(replace(s3, bucket=bucket))
+        until, rules = kept.get(bucket, (0.0, []))
+        if bucket not in kept or now() >= until:
+            rules = _upload_rules(replace(s3, bucket=bucket), refused)
+            kept[bucket] = now() + _RULES_SECONDS, rules
         return min((age for prefix, age in rules if key.startswith(prefix)), default=None)
 
     return expiry_ms
 
 
-def _upload_rules(s3: S3Settings) -> _Rules:
+def _upload_rules(s3: S3Settings, refused: set[str]) -> _Rules:
     """The bucket's rules for unfinished uploads: the prefix of the keys, and the age.
 
-    Blocks, and raises what may pass.
+    Blocks, and raises what may pass. `refused` are the buckets of which it is logged that they may not be
+    read.
     """
     try:
         answer = _lifecycle(s3)
     except HeadraceError as error:
         if not _may_not_be_read(error):
             raise
-        _log.warning(
-            "lifecycle_not_read",
-            error=str(error),
-            detail="an upload older than a day that is gone counts as ended by the bucket",
-            remedy=f"allow {rights_on(s3.arn, 's3:GetLifecycleConfiguration')}",
-        )
+        if s3.bucket not in refused:
+            refused.add(s3.bucket)
+            _log.warning(
+                "lifecycle_not_read",
+                error=str(error),
+                detail="an upload older than a day that is gone counts as ended by the bucket",
+                remedy=f"allow {rights_on(s3.arn, 's3:GetLifecycleConfiguration')}",
+            )
         return [("", _SHORTEST_EXPIRY_MS)]
+    refused.discard(s3.bucket)
     return [
         (_prefix_of(rule), rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"] * _DAY_MS)
         for rule in answer.get("Rules", ())

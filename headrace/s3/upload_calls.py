@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from typing import Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
@@ -103,7 +103,7 @@ class UploadCalls:
         self._rivals = Rivals()
 
     def end(self) -> None:
-        """Make no request any more: what is under way is answered, and not tried again (UploadEnded).
+        """Make no request any more but aborts: what is under way is answered, not tried again (UploadEnded).
 
         The slot that reads the records next may have written an object of the same name by then.
         """
@@ -298,10 +298,10 @@ class UploadCalls:
 
     def abort(self, bucket: str, key: str, upload_id: str) -> bool:
         """End an upload that no transaction has named. False when that is forbidden: it is left to expire."""
+        given = {"Bucket": bucket, "Key": key, "UploadId": upload_id, **self._payer}
         try:
-            self._called(self._client.abort_multipart_upload, bucket, key, UploadId=upload_id, **self._payer)
-        except UploadEnded:
-            return True
+            with suppress(UploadEnded):
+                self._attempted(lambda: self._client.abort_multipart_upload(**given), f"s3://{bucket}/{key}")
         except AccessDenied:
             return False
         return True
@@ -417,9 +417,15 @@ class UploadCalls:
         return self._retried(lambda: method(Bucket=bucket, Key=key, **given), f"s3://{bucket}/{key}")
 
     def _retried(self, call: Callable[[], Any], what: str) -> Any:
-        def translated() -> Any:
+        def unless_ended() -> Any:
             if self._has_ended.is_set():
                 raise UploadEnded(f"{what} was not sent before its slot ended.")
+            return call()
+
+        return self._attempted(unless_ended, what)
+
+    def _attempted(self, call: Callable[[], Any], what: str) -> Any:
+        def translated() -> Any:
             try:
                 return signed_again(call)
             except BOTOCORES as error:

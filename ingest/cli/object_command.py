@@ -3,6 +3,7 @@
 `replay` selects from the ledger, `mark` from a listing.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -204,6 +205,10 @@ def _counts(cache: LedgerCache, known: CachedEntry, entry: LedgerEntry) -> tuple
 
 
 _MAX_SHOWN = 20
+_MAX_EXAMPLES: Final = 5
+_LONG_UPLOAD_MS: Final = 24 * 3600 * 1000
+# The ETag of what was uploaded in several calls ends with their number.
+_MULTIPART: Final = re.compile(r'-[0-9]+"?$').search
 
 ByKey = Annotated[str | None, typer.Option("--key", metavar="KEY", help="This object only.")]
 ByPrefix = Annotated[
@@ -222,6 +227,16 @@ Since = Annotated[
 Until = Annotated[
     str | None,
     typer.Option("--until", metavar="TIME", help="LastModified at or before this; a date is its whole day."),
+]
+MarkUntil = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="LastModified at or before this; a date is its whole day. S3 dates a multipart upload back to "
+        "when it began: name a time before the earliest upload that was under way when the other tool "
+        "stopped (aws s3api list-multipart-uploads).",
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the objects and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
@@ -253,6 +268,23 @@ class CommandRequest:
     accept_new_ledger: bool = False
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many objects fit that the configuration does not read, by the reason."""
+    until_ms: int | None = None
+    """`--until` of `mark`."""
+
+    @property
+    def doubtful(self) -> list[SelectedObject]:
+        """Those that may have been completed after `until_ms`, though S3 dates them before it.
+
+        Multipart uploads have the time at which they began; few take a day.
+        """
+        until_ms = self.until_ms
+        if until_ms is None:
+            return []
+        return [
+            one
+            for one in self.chosen
+            if _MULTIPART(one.object.id.etag) and until_ms - one.object.last_modified_ms < _LONG_UPLOAD_MS
+        ]
 
 
 def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
@@ -340,6 +372,21 @@ def lines_of(request: CommandRequest) -> Iterator[str]:
         yield f"{counted(_repeated(request), 'record')} of theirs{more} will be in Kafka a second time."
     else:
         yield "Their records will not come to Kafka; those that are there already stay."
+        yield from _doubts(request)
+
+
+def _doubts(request: CommandRequest) -> Iterator[str]:
+    """What may be marked that nothing has read."""
+    doubtful = request.doubtful
+    if not doubtful:
+        return
+    names = ", ".join(printable(named(one.object.id, request.settings)) for one in doubtful[:_MAX_EXAMPLES])
+    more = ", .." if len(doubtful) > _MAX_EXAMPLES else ""
+    yield (
+        f"{counted(len(doubtful), 'object')} of multipart uploads that began within a day before --until may "
+        f"have been completed after it, unread, as S3 dates them back to their beginning: {names}{more}. If "
+        "uploads were under way when the other tool stopped, name a time before the earliest of them."
+    )
 
 
 def named(object_id: ObjectId, settings: Settings) -> str:
@@ -373,6 +420,7 @@ def shape_of(request: CommandRequest, outcome: SubmitOutcome | None) -> dict[str
             for one in request.chosen
         ],
         "left_out": dict(sorted(request.left_out.items())),
+        "doubtful": len(request.doubtful),
         "problem": request.problem,
         "outcome": "nothing" if outcome is None else str(outcome),
     }

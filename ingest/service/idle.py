@@ -86,7 +86,7 @@ class UntilIdle:
         return len(self._listed) == self.buckets
 
     def received(self, messages: int) -> None:
-        """The queue answered with so many messages."""
+        """The queue answered with so many messages; with none only when no message was held."""
         self._empty_answers = 0 if messages else self._empty_answers + 1
 
     def is_over(self, *, is_idle: bool) -> bool:
@@ -129,6 +129,7 @@ class AskedArchive(Protocol):
         """See `Archive.resume`."""
 
 
+_UNREAD: Final = frozenset({PartitionCondition.MISSING, PartitionCondition.NOT_SELECTED})
 _OPERATORS: Final = frozenset({PartitionCondition.STOPPED, PartitionCondition.REFUSED})
 
 
@@ -171,7 +172,7 @@ def _is_read_to(partitions: Iterable[PartitionStatus], ends: _Ends) -> bool:
     One that a broker does not know for the moment is waited for.
     """
     return all(
-        (one.condition is PartitionCondition.MISSING and one.is_gone)
+        (one.condition in _UNREAD and one.is_gone)
         or (
             one.condition not in _OPERATORS
             and one.end is not None

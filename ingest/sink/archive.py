@@ -104,6 +104,7 @@ class Archive:
             if topics.request > state.found_request:
                 if compares or state.is_as_read:
                     self._starts.compare(effects, state, found.get(state.partition))
+                state.is_selected = self._options.selects(state.partition.topic)
                 state.on_found(found.get(state.partition), topics)
         self._starts.topics_found(topics.forbidden)
         self._answer_groups(topics.request, effects)
@@ -115,6 +116,7 @@ class Archive:
     def on_lives(self, found: FoundLives) -> SinkEffects:
         """Answer the slots that wait for it and whose topics are the same; else all is described."""
         effects = SinkEffectsBuilder()
+        self._starts.renew_others(effects, found)
         for batch in self._batches:
             if batch.group_request is None or found.request <= batch.group_request:
                 continue

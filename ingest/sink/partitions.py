@@ -41,6 +41,7 @@ class PartitionCondition(StrEnum):
     STOPPED = "stopped"  # at a record that nothing but an operator gets past
     REFUSED = "refused"  # its offsets cannot be right
     MISSING = "missing"  # Kafka has no such topic or partition
+    NOT_SELECTED = "not_selected"  # `topics` or `topics.regex` does not mean its topic (any more)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,9 +74,11 @@ class PartitionState:
     last_end: int | None = None
     """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
-    left: LeftOpen | None = None
-    """What the last slot has read and left open, as far as this leader knows."""
+    left: LeftOpen | None = None  # what the last slot has read and left open, as far as is known
     held: HeldBack | None = None
+    is_selected: bool = True
+    """Whether its topic is asked for at all: of another one nothing says that it is missing."""
+    is_renewed_next: bool = False  # once it is known that its topic is there
 
     def on_found(self, found: FoundPartition | None, topics: FoundTopics) -> None:
         """Pick up what Kafka has of it by this description of the topics, unless that does not say."""
@@ -85,7 +88,7 @@ class PartitionState:
             return
         self.found = found
         self.topic_id = None if found is None else found.topic_id
-        self.times_missing = self.times_missing + 1 if found is None else 0
+        self.times_missing = self.times_missing + 1 if found is None and self.is_selected else 0
         # Of a topic that was made again the end of the old one is kept until it begins.
         if found is not None and not self.is_made_again:
             self.last_end = found.end
@@ -160,11 +163,7 @@ class PartitionState:
     @property
     def is_made_again(self) -> bool:
         """True when Kafka has another life of the topic than the checkpoint is of."""
-        return (
-            self.checkpoint is not None
-            and self.topic_id is not None
-            and self.topic_id != self.checkpoint.topic_id
-        )
+        return self.checkpoint is not None and self.topic_id not in {None, self.checkpoint.topic_id}
 
     @property
     def is_in_doubt(self) -> bool:
@@ -231,6 +230,8 @@ class PartitionState:
         """The same of one that no slot has, and that nothing stops."""
         if any(one.state is ObjectState.PENDING for one in self.objects.values()):
             return PartitionCondition.COMPLETING
+        if not self.is_selected:
+            return PartitionCondition.NOT_SELECTED
         if self.is_absent:
             return PartitionCondition.MISSING
         if self.refused is not None:
@@ -326,7 +327,8 @@ def sink_entries(controls: Iterable[tuple[ControlKey, bytes]]) -> list[SinkEntry
 class PartitionStatus:
     """A partition as status shows it. `slot` holds it; `detail` is the sentence of what stops it.
 
-    `is_gone`: Kafka does not have it, and not only for the moment.
+    `is_gone`: nothing is to come of it. Kafka does not have it, and not only for the moment, or its topic is
+    not selected.
     """
 
     topic: str
@@ -372,7 +374,7 @@ def status_of(state: PartitionState) -> PartitionStatus:
         pending_objects=of_state.count(ObjectState.PENDING),
         quarantined_objects=of_state.count(ObjectState.QUARANTINED),
         detail=_detail(state),
-        is_gone=state.is_gone,
+        is_gone=state.is_gone or not state.is_selected,
     )
 
 

@@ -82,7 +82,8 @@ class TopicLife:
 class FoundLives:
     """The answer to a description of some topics that asks for nothing else.
 
-    Absent ones do not exist, or may not be described.
+    Absent ones do not exist, or may not be described; of topics that are not selected also those that may
+    not be read.
     `request` is as in `FoundTopics`.
     """
 
@@ -168,6 +169,7 @@ class SinkEffectsBuilder:
     slots_to_end: list[int] = field(default_factory=list)
     slots_to_revoke: list[int] = field(default_factory=list)
     topics_wanted: bool = False
+    lives_wanted: set[str] = field(default_factory=set)
     lost_offsets: list[LostOffsets] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unreported: list[SealedObject] = field(default_factory=list)
@@ -183,6 +185,7 @@ class SinkEffectsBuilder:
             slots_to_end=tuple(self.slots_to_end),
             slots_to_revoke=tuple(self.slots_to_revoke),
             topics_wanted=self.topics_wanted,
+            lives_wanted=tuple(sorted(self.lives_wanted)),
             lost_offsets=tuple(self.lost_offsets),
             warnings=tuple(self.warnings),
             unreported=tuple(self.unreported),

@@ -5,7 +5,7 @@ another offset is judged here: whether it can be, and what it becomes.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -22,11 +22,14 @@ from headrace.model.sink_entries import (
 from headrace.options.choices import OffsetReset
 from ingest.sink.entries import LedgerEntries
 from ingest.sink.partitions import PartitionState
-from ingest.sink.sink_effects import FoundPartition, GroupOffset, SinkEffectsBuilder
+from ingest.sink.sink_effects import FoundLives, FoundPartition, GroupOffset, SinkEffectsBuilder
 from ingest.sink.starting import Refused, Start, begin_of, committed_further, set_elsewhere, start_of
 
 # A group without members loses an offset a week after its last commit.
 _RENEWAL_MS: Final = 24 * 3600 * 1000
+# A clock that was ahead has noted a commit that is still to come.
+_CLOCK_MS: Final = 60 * 1000
+
 _Names = frozenset[tuple[str, str]]
 
 
@@ -80,12 +83,16 @@ def _order(sealed: SealedObject) -> tuple[TopicPartition, int, int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOptions:
-    """`ledger` is the ledger topic, `group` the connector's own group, `grouping` the options in force."""
+    """`ledger` is the ledger topic, `group` the connector's own group, `grouping` the options in force.
+
+    `selects` says whether `topics` or `topics.regex` means a topic.
+    """
 
     ledger: str
     group: str
     reset: OffsetReset
     grouping: GroupingOptions
+    selects: Callable[[str], bool] = lambda _topic: True
 
 
 class PartitionStarts:
@@ -158,13 +165,36 @@ class PartitionStarts:
         )
 
     def renew(self, effects: SinkEffectsBuilder, now_ms: int) -> None:
-        """Have offsets committed again that the group would lose."""
+        """Have offsets committed again that the group would lose, each a day after the last time.
+
+        Of a topic that is not selected it is asked first whether it is there: a commit that brokers refuse
+        would end the leader.
+        """
         for state in self._entries.states:
-            if state.checkpoint is None or state.found is None or state.is_made_again or state.is_unknown:
-                continue
-            if state.committed_ms is None or now_ms - state.committed_ms >= _RENEWAL_MS:
+            self._renew(effects, state, now_ms)
+
+    def _renew(self, effects: SinkEffectsBuilder, state: PartitionState, now_ms: int) -> None:
+        if state.checkpoint is None or state.is_made_again or state.is_unknown:
+            return
+        if state.found is None and state.is_selected:
+            return
+        age_ms = None if state.committed_ms is None else now_ms - state.committed_ms
+        if age_ms is not None and -_CLOCK_MS <= age_ms < _RENEWAL_MS:
+            return
+        state.committed_ms = now_ms
+        if state.is_selected:
+            self.commit_offset(effects, state.checkpoint)
+        else:
+            state.is_renewed_next = True
+            effects.lives_wanted.add(state.partition.topic)
+
+    def renew_others(self, effects: SinkEffectsBuilder, found: FoundLives) -> None:
+        """Have the offsets committed that wait for this: of topics that are not selected, and still there."""
+        for state in self._entries.states:
+            if state.is_renewed_next and state.is_same(found):
+                assert state.checkpoint is not None, "one without is never the same"
+                state.is_renewed_next = False
                 self.commit_offset(effects, state.checkpoint)
-                state.committed_ms = now_ms
 
     def _complete(self, pending: Iterable[SealedObject]) -> None:
         """Have those completed whose entries are in the ledger."""

@@ -200,12 +200,5 @@ def baseline_from(settings: Settings, first: control_records.FirstStart) -> Base
 
 
 def skipped_keys(baselines: Mapping[str, Baseline]) -> dict[str, str]:
-    """The key of a bucket up to which listings do not look, where there is one.
-
-    With several start keys only the filter knows which is for a key.
-    """
-    return {
-        bucket: one.start_key
-        for bucket, one in baselines.items()
-        if one.start_key is not None and not one.earlier
-    }
+    """The key of a bucket up to which listings do not look, where there is one."""
+    return {bucket: one.skip_through for bucket, one in baselines.items() if one.skip_through is not None}

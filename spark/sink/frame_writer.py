@@ -219,6 +219,7 @@ class FrameWriter:
         """End threads and clients; what is open is given up."""
         if self._work is not None:
             self._work.abandon()
+            self._uploads.finish_aborts()
         self._uploads.close()
         if self._producer is not None:
             self._producer.close()

@@ -49,6 +49,9 @@ class ObjectTarget:
 Changed = Callable[["OpenObject", bool], None]
 """Called with an object that was added to (True), or sealed or abandoned (False)."""
 
+Aborting = Callable[["Future[None]"], None]
+"""Called with the answer to come of an abort, which never is an error."""
+
 
 class OpenObject:
     """Made by `SlotUploads.open`. All methods are the slot's thread's, and none blocks on S3."""
@@ -63,6 +66,7 @@ class OpenObject:
         buffer: PartBuffer,
         in_flight: InFlight,
         changed: Changed,
+        aborting: Aborting,
     ) -> None:
         self._encoder = encoder
         self._target = target
@@ -73,6 +77,7 @@ class OpenObject:
         self._buffer = buffer
         self._in_flight = in_flight
         self._changed = changed
+        self._aborting = aborting
         self._held: list[Part] = []
         self._begun: Future[str] | None = None
         self._started_ms = 0
@@ -157,7 +162,8 @@ class OpenObject:
     def abandon(self) -> None:
         """Give all back, and have the upload aborted in the background: only what no transaction has named.
 
-        Whether S3 allows it does not matter: the bucket's rule for unfinished uploads ends it, too.
+        Whether S3 allows it does not matter: the bucket's rule for unfinished uploads ends it, too. But not
+        every bucket has one: who ends a slot waits for the abort a little (`Aborting`).
         """
         for sent in self._sent:
             sent.cancel()
@@ -171,7 +177,7 @@ class OpenObject:
         self._is_abandoned = True
         if self._begun is not None:
             # Not cancelled: S3 may be about to answer with the upload that is to be aborted.
-            self._pool.submit(self._abort, after=self._begun)
+            self._aborting(self._pool.submit(self._abort, after=self._begun))
 
     def _append(self, data: bytes) -> None:
         self._buffer.append(data)

@@ -385,6 +385,8 @@ class SinkRun:
         for work in self._work.values():
             # What a stop leaves open (rotate.on.stop) is read again.
             work.abandon()
+        # All commits are answered: nothing of it is in a transaction.
+        self._uploads.finish_aborts()
         return why if is_left else self._refused_dead_letters
 
     def _tell_left(self) -> None:

@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,9 @@ _MIB: Final = 1024 * 1024
 # A part that S3 takes at an ordinary pace is answered sooner, however many wait before it.
 _SLOW_SECONDS: Final = 20.0
 _SLOW_LOG_SECONDS: Final = 60.0
+# An abort is answered in a tenth of a second, after the parts that are on their way. A slot that ends late
+# holds its partitions up.
+_ABORT_SECONDS: Final = 4.0
 
 
 class SlotUploads:
@@ -61,6 +64,7 @@ class SlotUploads:
         # In the order in which they were last added to.
         self._open: dict[OpenObject, int] = {}
         self._open_bytes = 0
+        self._aborts: set[Future[None]] = set()
         self._disk_problem: str | None = None
         self._slow_seconds = slow_seconds
         self._slow_problem: str | None = None
@@ -118,6 +122,7 @@ class SlotUploads:
             buffer=PartBuffer(self._directory, self._size_of),
             in_flight=self._in_flight,
             changed=self._on_change,
+            aborting=self._on_abort,
         )
         self._on_change(opened, True)
         return opened
@@ -194,6 +199,14 @@ class SlotUploads:
 
         return self._pool.submit(complete_all)
 
+    def finish_aborts(self, seconds: float = _ABORT_SECONDS) -> None:
+        """Block until the uploads of abandoned objects are aborted, or the time is over.
+
+        Before `close`, which aborts nothing: the parts of each would stay in the bucket, and be paid for. Not
+        where a commit is in doubt.
+        """
+        wait(self._aborts, seconds)
+
     def close(self) -> None:
         """End sending, cancel what waits, and remove what is on disk. Uploads that are open stay so."""
         self._calls.end()
@@ -250,6 +263,9 @@ class SlotUploads:
         if is_open:
             self._open[changed] = 0
             self._recount(changed)
+
+    def _on_abort(self, abort: "Future[None]") -> None:
+        self._aborts = {one for one in self._aborts if not one.done()} | {abort}
 
     def _recount(self, opened: OpenObject) -> None:
         held = opened.memory_bytes

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from listeners.discovery_events import Received
 from listeners.sqs import QueueOptions
 from listeners.visibility import QueueClient
 from tests.support import aws
@@ -209,5 +210,29 @@ def test_an_empty_queue_is_told_as_such(name: str) -> None:
         async with PLACES[name]() as place, listening(place.client, inbox, url=place.url, options=_options()):
             await until(lambda: len(inbox.events) >= 2)
         assert inbox.deliveries == []
+
+    asyncio.run(scenario())
+
+
+def test_a_queue_is_not_said_to_be_empty_while_a_message_is_held() -> None:
+    """A FIFO queue gives nothing of a group before the messages of it that are held are deleted."""
+
+    def told_empty() -> int:
+        return sum(not received.messages for received in inbox.of(Received))
+
+    inbox = Inbox()
+
+    async def scenario() -> None:
+        async with _memory() as place:
+            place.send("first")
+            options = _options(wait=0)
+            async with listening(place.client, inbox, url=place.url, options=options) as listener:
+                await until(lambda: inbox.bodies == ["first"])
+                before, answers = told_empty(), inbox.answers
+                await until(lambda: inbox.answers > answers + 8)
+                assert told_empty() == before
+                listener.settle(delivery.id for delivery in inbox.deliveries)
+                await until(lambda: told_empty() >= before + 2)
+            assert place.left() == 0
 
     asyncio.run(scenario())

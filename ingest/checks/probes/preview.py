@@ -175,6 +175,10 @@ class Preview:
                 case _:
                     share.skipped.add(s3_object)
             return
+        if is_at is LedgerVerdict.REVIVED and judge.is_never_listed(s3_object.id.key):
+            # It comes back with a listing, and `run` has none of these keys (`native.start.key`).
+            share.skipped.add(s3_object)
+            return
         if s3_object.size == 0 and not route.may_be_empty:
             share.skipped.add(s3_object)
             return

@@ -169,6 +169,7 @@ class SinkLeader:
             ledger=settings.kafka.ledger_topic,
             group=sink.group_id,
             reset=sink.reading.reset,
+            selects=sink.topics.has,
             grouping=GroupingOptions(hash=grouping_hash(sink), options=grouping_options(sink)),
         )
 
@@ -178,12 +179,12 @@ class SinkLeader:
 
     def _upload_expiry(self) -> UploadExpiry:
         """What gives the age at which buckets end unfinished uploads; a WARN where one may not be asked."""
+        expiry_ms = upload_expiry(self._settings.s3)
         for each in self._settings.by_place():
             # What may pass is asked for again by an upload that is gone, which waits for it.
             with suppress(HeadraceError):
-                upload_expiry(each.s3)(each.s3.bucket, each.s3.prefix)
-        # The answers are not kept: what counts is the rule when an upload is gone.
-        return upload_expiry(self._settings.s3)
+                expiry_ms(each.s3.bucket, each.s3.prefix)
+        return expiry_ms
 
     def _publish(self, running: _Running) -> None:
         process, now_ms = self._process, clock.wall_ms()

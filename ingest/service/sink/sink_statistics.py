@@ -259,6 +259,7 @@ class SinkStatistics(CommonStatistics):
         )
 
 
+_UNREAD: Final = frozenset({PartitionCondition.MISSING, PartitionCondition.NOT_SELECTED})
 _UNWANTED: Final = frozenset({PartitionCondition.WAITING, PartitionCondition.STOPPED})
 
 
@@ -266,14 +267,14 @@ def _is_idle(one: PartitionStatus, slot: int, *, is_at_rest: bool) -> bool:
     """Whether no slot is to have the partition, or nothing of it waits and another slot has it.
 
     The former is so while the sink is paused, at a record that stops the partition, and in a worker, whose
-    connectors share its slots; where the topic is gone; and where the offsets cannot be right, which is a
-    problem of its own.
+    connectors share its slots; where the topic is gone or not selected; and where the offsets cannot be
+    right, which is a problem of its own.
     """
     if one.slot is not None:
         return not one.lag and one.slot != slot
     if one.condition is PartitionCondition.REFUSED:
         return True
-    if one.condition is PartitionCondition.MISSING:
+    if one.condition in _UNREAD:
         return one.is_gone
     return is_at_rest and one.condition in _UNWANTED
 

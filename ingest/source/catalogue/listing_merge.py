@@ -62,6 +62,11 @@ class Baseline:
     prefix: str = ""
     earlier: tuple["Baseline", ...] = ()
 
+    @property
+    def skip_through(self) -> str | None:
+        """The key up to which listings do not look; of several only the filter knows which is for a key."""
+        return None if self.earlier else self.start_key
+
     def of_key(self, key: str) -> "Baseline | None":
         """The one that counts for a key: that of the first start which could see it."""
         return next((one for one in (*reversed(self.earlier), self) if key.startswith(one.prefix)), None)
@@ -133,6 +138,11 @@ class ObjectFilter:
     def is_excluded(self, key: str) -> bool:
         """Whether `object.include` or `object.exclude` leaves a key out."""
         return bool((self._include and not self._include(key)) or (self._exclude and self._exclude(key)))
+
+    def is_never_listed(self, key: str) -> bool:
+        """Whether no listing of `run` shows the key: only an event can."""
+        skipped = self._baseline.skip_through
+        return skipped is not None and key <= skipped
 
     def listed_route_or_reason(self, listed: S3Object) -> Route | ExclusionReason:
         """The same for an object that only a listing knows: the baseline counts too."""

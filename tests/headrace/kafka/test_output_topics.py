@@ -68,3 +68,10 @@ def test_what_is_known_is_kept_until_it_is_forgotten(properties: dict[str, str])
     topics.forget(name)
     with pytest.raises(TopicMissing):
         topics.get(name)
+
+
+def test_what_may_be_read_is_known(properties: dict[str, str], topic: TopicFactory) -> None:
+    """A topic that is not there may not."""
+    there = topic()
+    until_sync(lambda: KafkaAdmin(properties).has_topic(there))
+    assert KafkaAdmin(properties).readable({there, unique("a-missing")}) == {there}

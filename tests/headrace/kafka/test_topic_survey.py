@@ -23,6 +23,7 @@ class Brokers:
         self.partitions = 1
         self.absent: set[str] = set()
         self.forbidden: set[str] = set()
+        self.unreadable: set[str] = set()
         self.leaderless: set[tuple[str, int]] = set()
         self.committed_offset = 5
         self.now = 100.0
@@ -35,6 +36,10 @@ class Brokers:
             for one in topics
             if one not in self.absent
         }
+
+    def readable(self, topics: Collection[str]) -> set[str]:
+        """Those that may be read."""
+        return set(topics) - self.unreadable
 
     def _described(self, topic: str) -> DescribedTopic:
         lost = frozenset(number for name, number in self.leaderless if name == topic)
@@ -270,3 +275,11 @@ def test_configurations_of_many_topics_are_one_request(monkeypatch: pytest.Monke
     assert found == {"one": {"retention.ms": "one"}, "two": {"retention.ms": "two"}}
     assert admin.topic_configurations([]) == {}
     assert _Admin.asked == [3]
+
+
+def test_of_topics_that_are_not_chosen_readable_ones_alone_are_known(
+    brokers: Brokers, survey: TopicSurvey
+) -> None:
+    """A commit of another one's offset is refused, and ends the leader. Of chosen ones nothing is asked."""
+    brokers.unreadable = {"t", "v"}
+    assert survey.lives({"t", "u", "v"}) == {"t": ("id", 1), "u": ("id", 1)}

@@ -460,6 +460,21 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
         ),
         *(
             pytest.param(
+                {"aws.s3.bucket.name": bucket, "aws.s3.prefix": prefix, "post.action": action},
+                f"post.action = {action!r}: may name the bucket that objects are read from, as an access "
+                "point's alias does not show its bucket: what is moved would be read again; set "
+                "aws.s3.prefix, and a target outside it",
+                id=f"{bucket} {prefix} {action}",
+            )
+            for bucket, prefix, action in (
+                ("reader-7x1k2m-s3alias", None, "move:s3://uploads/done/"),
+                ("uploads", None, "move:s3://writer-7x1k2m-s3alias/done/"),
+                ("reader-7x1k2m-s3alias", "in/", "move:s3://uploads/in/done/"),
+                ("reader-7x1k2m-s3alias", "in/new/", "move:s3://uploads/in/"),
+            )
+        ),
+        *(
+            pytest.param(
                 {"post.action": action},
                 f"post.action = {action!r}: expected none, delete, move:PREFIX, move:s3://BUCKET/PREFIX or "
                 "tag:KEY=VALUE; another bucket is named as in move:s3://bucket/prefix/",

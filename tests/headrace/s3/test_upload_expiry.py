@@ -93,13 +93,42 @@ def test_the_rule_is_that_of_the_bucket_and_key(bucket: str, key: str, days: int
 
 
 def test_a_bucket_is_asked_once() -> None:
-    """Also one that does not answer the question, of which one line reports the right that it needs."""
+    """In five minutes. Also one that does not say, of which one line has the right that it needs."""
+    clock = 0.0
     with ScriptedS3(_usual) as server, capture_logs() as lines:
-        expiry_ms = upload_expiry(settings(server.url))
+        expiry_ms = upload_expiry(settings(server.url), now=lambda: clock)
         assert not server.asked
-        for bucket in ("denied", "by-prefix") * 3:
-            expiry_ms(bucket, "t/0")
-        assert [each.path for each in server.asked] == ["/denied?lifecycle", "/by-prefix?lifecycle"]
+        for times in (1, 2):
+            for bucket in ("denied", "by-prefix") * 3:
+                expiry_ms(bucket, "t/0")
+            assert [each.path for each in server.asked] == [
+                "/denied?lifecycle",
+                "/by-prefix?lifecycle",
+            ] * times
+            clock += 300
     (line,) = lines
     assert (line["event"], line["log_level"]) == ("lifecycle_not_read", "warning")
     assert line["remedy"].endswith(" on arn:aws:s3:::denied")
+
+
+def test_a_rule_that_is_made_meanwhile_is_met() -> None:
+    """A leader leads for months: lost objects counted as complete by the rule of its first question."""
+    clock = 0.0
+    with ScriptedS3(_usual) as server:
+        server.says(Say(_ANSWERS["none"]), Say(_ANSWERS["seven"]), Say(_ANSWERS["none"]))
+        expiry_ms = upload_expiry(settings(server.url), now=lambda: clock)
+        for at, days in ((0.0, 0), (299.0, 0), (300.0, 7), (599.0, 7), (600.0, 0)):
+            clock = at
+            assert expiry_ms("bucket", "k") == (days * _DAY_MS or None)
+
+
+def test_what_is_refused_again_is_said_again() -> None:
+    """A right that was taken away once more is news."""
+    clock = 0.0
+    with ScriptedS3(_usual) as server, capture_logs() as lines:
+        server.says(Say(_ANSWERS["denied"]), Say(_ANSWERS["seven"]), Say(_ANSWERS["denied"]))
+        expiry_ms = upload_expiry(settings(server.url), now=lambda: clock)
+        for _ in range(3):
+            expiry_ms("bucket", "k")
+            clock += 300
+    assert [line["event"] for line in lines] == ["lifecycle_not_read"] * 2

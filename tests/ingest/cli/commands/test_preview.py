@@ -72,6 +72,44 @@ def test_the_baseline_leaves_out_what_nobody_has_begun() -> None:
     assert forecast.total().pending.objects == 1
 
 
+@pytest.mark.parametrize(
+    ("entry", "counted"),
+    [
+        (_entry(State.SKIPPED, "missing"), "skipped"),
+        (_entry(State.SKIPPED, "archived"), "skipped"),
+        (_entry(State.DONE), "done"),
+        (_entry(State.PARTIAL), "pending"),
+        (_entry(State.NEW), "pending"),
+    ],
+)
+@pytest.mark.parametrize("has_earlier", [False, True])
+def test_up_to_the_start_key_nothing_comes_back(
+    entry: LedgerEntry, counted: str, *, has_earlier: bool
+) -> None:
+    """`run` lists none of it: events have announced what the ledger knows there, and only they bring it back.
+
+    With the start key of an earlier prefix listings look at all keys.
+    """
+    earlier = (Baseline(prefix="b"),) if has_earlier else ()
+    intake = ObjectFilter(route=_route, baseline=Baseline(start_key="a5", earlier=earlier))
+    forecast = Preview({"bucket": intake}, now_ms=NOW_MS)
+    forecast.add([(_object("a5"), entry)])
+    if has_earlier and counted == "skipped":
+        counted = "pending"
+    assert {name for name in ("done", "pending", "skipped") if getattr(forecast.total(), name).objects} == {
+        counted
+    }
+
+
+def test_above_the_start_key_a_listing_brings_it_back() -> None:
+    """As without one."""
+    forecast = Preview(
+        {"bucket": ObjectFilter(route=_route, baseline=Baseline(start_key="a5"))}, now_ms=NOW_MS
+    )
+    forecast.add([(_object("a6"), _entry(State.SKIPPED, "missing"))])
+    assert forecast.total().pending.objects == 1
+
+
 @pytest.mark.parametrize("size", [0, 7])
 def test_people_are_told_of_folders_marks_that_hold_something(size: int) -> None:
     """A record key that ends with a slash makes such a name."""

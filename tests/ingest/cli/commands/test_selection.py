@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,10 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
-from headrace.model.objects import ObjectId
+from headrace.model.objects import ObjectId, S3Object
 from ingest.cli.object_command import (
     CommandRequest,
+    SelectedObject,
     chosen_buckets,
     lines_of,
     moment_ms,
@@ -237,3 +239,36 @@ def test_unfinished_objects_that_are_left_out_are_counted(cache: LedgerCache) ->
     settings = load_with({"aws.s3.bucket.name": "bucket", "aws.s3.prefix": "in/"})
     assert unfinished_left_out(settings, cache) == {"bucket": {"outside_prefix": 2}}
     assert unfinished_left_out(load_with({"aws.s3.bucket.name": "bucket"}), cache) == {}
+
+
+@pytest.mark.parametrize(
+    ("etag", "hours", "is_doubtful"),
+    [
+        ("0123456789abcdef0123456789abcdef-2", 1, True),
+        ("0123456789abcdef0123456789abcdef-10000", 23, True),
+        ("0123456789abcdef0123456789abcdef-2", 25, False),
+        ("0123456789abcdef0123456789abcdef", 1, False),
+    ],
+)
+def test_mark_names_uploads_that_may_have_ended_after_its_time(
+    etag: str, hours: int, *, is_doubtful: bool
+) -> None:
+    """S3 dates a multipart upload back to when it began: completed later, it was marked in silence."""
+    uploaded = S3Object(
+        id=ObjectId("bucket", "in/late", etag), size=1, last_modified_ms=NEW_MS - hours * 3_600_000
+    )
+    request = CommandRequest(
+        settings=load_with({}),
+        action="mark",
+        chosen=[SelectedObject(object=uploaded, entry=None, records=0)],
+        from_start=False,
+        dry_run=True,
+        yes=False,
+        as_json=False,
+        timeout=1.0,
+        until_ms=NEW_MS,
+    )
+    assert shape_of(request, None)["doubtful"] == int(is_doubtful)
+    said = [line for line in lines_of(request) if "name a time before the earliest of them" in line]
+    assert ["in/late" in line for line in said] == [True] * is_doubtful
+    assert shape_of(replace(request, until_ms=None), None)["doubtful"] == 0
