@@ -536,6 +536,9 @@ class SimulatedS3:
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
         # Who dies here has done it, and never hears of it.
         kernel.sleep(_CALL_SECONDS * kernel.rng.random())
+        return self._answered(operation, answer)
+
+    def _answered(self, operation: str, answer: Any) -> Any:
         left_out = self._all.left_out
         headers = {} if "date" in left_out else {"date": formatdate(self._all.now_ms() / 1000, usegmt=True)}
         if left_out and operation in {"HeadObject", "ListObjectsV2"}:

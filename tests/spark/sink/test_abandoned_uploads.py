@@ -73,7 +73,10 @@ class _Reader:
     def reached(self) -> dict[TopicPartition, tuple[int, int]]:
         return {}
 
-    positions = high_watermarks = problems = reached
+    positions = high_watermarks = problems = held = reached
+
+    def know_held(self, held: object) -> None:
+        assert not held
 
     def close(self) -> None:
         """Nothing is open."""
