@@ -61,6 +61,7 @@ _NOT: Final = frozenset(
         *_OF_A_PROCESS,
         "topics",
         "topics.regex",
+        "topics.regex.internal",
         "open.object.max.age.ms",
         "takeover.indexes",
         "takeover.connector",

@@ -212,7 +212,7 @@ MUTATIONS: Final = {
         "frames",
         "a query that ends by itself ends after ten minutes without a listing",
         _DISCOVERY,
-        "has_lasted = self._is_closing and self._failed_for_ms >= _PATIENCE_MS",
+        "has_lasted = self._is_closing and self._refused_listings.lasted_ms >= _PATIENCE_MS",
         "has_lasted = False",
     ),
     "patience with listings": Mutation(

@@ -392,9 +392,9 @@ MUTATIONS: Final = {
     "listings below a later start key": Mutation(
         "source",
         "listings begin below a start key that does not count for all keys before it",
-        "ingest/source/first_starts.py",
-        "if one.start_key is not None and not one.earlier",
-        "if one.start_key is not None",
+        "ingest/source/catalogue/listing_merge.py",
+        "return None if self.earlier else self.start_key",
+        "return self.start_key",
     ),
     "another bucket": Mutation(
         "source",

@@ -61,8 +61,8 @@ MUTATIONS: Final = {
         "worker",
         "a PUT that brings `[hidden]` back keeps what is there",
         _CHANGES,
-        "config=kept_secrets(config, before) | ",
-        "config=dict(config) | ",
+        "config=kept_secrets(without_shown_class(config, before), before) | ",
+        "config=without_shown_class(config, before) | ",
     ),
     "another life": Mutation(
         "worker",

@@ -160,8 +160,8 @@ MUTATIONS: Final = {
         "writing",
         "the rule of the bucket in which an object is decides",
         "headrace/s3/s3_calls.py",
-        "_upload_rules(replace(s3, bucket=bucket))",
-        "_upload_rules(s3)",
+        "_upload_rules(replace(s3, bucket=bucket), refused)",
+        "_upload_rules(s3, refused)",
     ),
     "names are free": Mutation(
         "writing",
