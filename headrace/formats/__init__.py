@@ -7,8 +7,7 @@ csv_objects  CSV: csv_fields cuts rows, reads and writes their fields
 text         lines, or text by patterns; line_patterns makes objects of lines
 chunks       bytes
 avro         object container files: avro_container and avro_schema, avro_columns and avro_data read them,
-             avro_rows writes JSON, and avro_kinds says what that does not show; avro_skip and avro_columns
-             hold what they claim against what they are
+             avro_rows writes JSON; avro_skip and avro_columns hold what they claim against what they are
 parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups
              reads as many rows as parquet_weights allows, arrow_rows and variants write JSON
 packed       zip and tar, whose members hold any of these

@@ -17,13 +17,13 @@ from headrace.formats.avro_container import (
     read_header,
     too_large,
 )
-from headrace.formats.avro_kinds import kind_by_schema
 from headrace.formats.avro_schema import Node, SchemaError, all_nodes, minimal_size, parse_schema
 from headrace.formats.compression import UnsupportedError, plain_stream, refuse_unsupported, stored_codec
 from headrace.formats.connect.from_avro import NUMBERS
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.records.registry import registry_prefix
+from headrace.formats.records.row_fields import FieldKind
 from headrace.formats.records.value_framing import has_own_schema
 from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
@@ -58,7 +58,7 @@ def decode(
         reader = BlockReader(
             node,
             options,
-            RecordBuilder.of(options, lambda path: kind_by_schema(node, path), avro=header.schema.decode()),
+            RecordBuilder.of(options, lambda path: _kind_of(node, path), avro=header.schema.decode()),
             name=source.name,
             prefix=registry_prefix(options, header.schema),
             described=_described(header.schema) if has_own_schema(options.format) else None,
@@ -220,3 +220,32 @@ def _batches(blocks: Iterator[tuple[Block, bytes]], reader: BlockReader, skip: i
         raise
     if held:
         yield from reader.read(held, skip)
+
+
+def _kind_of(node: Node, path: tuple[str, ...]) -> FieldKind:
+    """What the field at `path` holds, looked for through lists and maps."""
+    for name in path:
+        below = dict(_content(node).fields).get(name)
+        if below is None:
+            return FieldKind.OTHER
+        node = below
+    found, own = _content(node), node.nullable or node
+    if found.kind in ("bytes", "fixed") and found.logical is None:
+        return FieldKind.BYTES if own is found else FieldKind.LISTED_BYTES
+    if found.kind == "record" and own is found:
+        return FieldKind.RECORD
+    return _KINDS.get(found.logical or "", FieldKind.OTHER)
+
+
+_KINDS: Final = {
+    "date": FieldKind.DAYS,
+    "time-millis": FieldKind.TIME_OF_DAY,
+    "time-micros": FieldKind.TIME_OF_DAY,
+}
+
+
+def _content(node: Node) -> Node:
+    """The node itself, or what is in it where it is optional, a list or a map."""
+    while node.nullable is not None or node.items is not None:
+        node = node.nullable or node.content
+    return node

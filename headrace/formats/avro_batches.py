@@ -12,7 +12,6 @@ from headrace.formats.arrow_rows import as_column, json_values
 from headrace.formats.avro_columns import ColumnReader, has_unions
 from headrace.formats.avro_container import Block
 from headrace.formats.avro_data import KEY, VALUE, Datum, DatumReader
-from headrace.formats.avro_kinds import is_by_row, kinds_of_rows
 from headrace.formats.avro_rows import ValueFault, bytes_of_union, column_texts, nulls_of, value_texts
 from headrace.formats.avro_schema import FIELDS_MAX, Node, SchemaError, field_count, is_recursive
 from headrace.formats.avro_skip import COST_BYTES, DatumError, read_long, text_sizes
@@ -20,7 +19,7 @@ from headrace.formats.content_kind import shape_of_node
 from headrace.formats.cut_rows import BareArrowRows
 from headrace.formats.record_columns import Faults
 from headrace.formats.records.decode_options import DecodeOptions, ObjectRestore
-from headrace.formats.records.record_builder import RecordBuilder, needs_fields, paths
+from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.row_members import BYTES_MARK, JSON_MARK
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch, column_of
 from headrace.model.errors import InvalidObject
@@ -161,7 +160,6 @@ class BlockReader:
         self._shown = described if described is not None and not needs_fields(settings) else node
         self._described = described if needs_fields(settings) else None
         self._archive = None if options.archive is None else AvroArchive(node, options.archive, self._style)
-        self._kinds_of = kinds_of_rows(node) if any(is_by_row(node, at) for at in paths(settings)) else None
         self._may_be_null = node.kind not in ("record", "array", "map")
         # What comes out as it stands need not be understood.
         is_strict = self._wants_json and has_unions(node)
@@ -304,8 +302,7 @@ class BlockReader:
     def _built(self, batch: RowBatch, rows: Column | None, data: list[Any] | None = None) -> RowBatch:
         """The batch as records; of an archive from its data, unless their JSON is the value."""
         if self._archive is None:
-            kinds = None if data is None or self._kinds_of is None else list(map(self._kinds_of, data))
-            return self._record_builder.build(batch, rows, kinds)
+            return self._record_builder.build(batch, rows)
         if self._archive.is_json or data is None:
             return self._record_builder.restored(batch, Faults().records(batch.values))
         return self._record_builder.restored(batch, self._archive.read(self._archive.array(data)))

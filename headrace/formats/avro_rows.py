@@ -158,7 +158,7 @@ def _union_texts(values: list[Any], node: Node, style: JsonFormat) -> Any:
         nodes = dict(enumerate(node.branches))
         branches, parts = {}, {}
         for index, value in enumerate(values):
-            branch, own = unwrapped(value)
+            branch, own = _unwrapped(value)
             branches.setdefault(branch, []).append(index)
             parts.setdefault(branch, []).append(own)
     order = np.zeros(len(values), np.int64)
@@ -171,7 +171,7 @@ def _union_texts(values: list[Any], node: Node, style: JsonFormat) -> Any:
     return pa.concat_arrays(texts).take(pa.array(order))
 
 
-def unwrapped(value: Any) -> tuple[int, Any]:
+def _unwrapped(value: Any) -> tuple[int, Any]:
     """The branch and the value of a union that has more than null and one other."""
     # fastavro names the record of a branch only where there are several.
     name, wrapped = value if isinstance(value, tuple) else ("b0_", value)
@@ -181,7 +181,7 @@ def unwrapped(value: Any) -> tuple[int, Any]:
 def nulls_of(values: list[Any], node: Node) -> list[bool]:
     """Which of the values, as fastavro reads them with `reading_schema(node)`, are null."""
     if node.kind == "union" and node.nullable is None:
-        return [value is None or unwrapped(value)[1] is None for value in values]
+        return [value is None or _unwrapped(value)[1] is None for value in values]
     return [value is None for value in values]
 
 
@@ -192,7 +192,7 @@ def bytes_of_union(values: list[Any], node: Node) -> list[bool] | None:
     kinds = [each.kind in ("bytes", "fixed") and each.logical is None for each in node.branches]
     if not any(kinds):
         return None
-    return [value is not None and kinds[unwrapped(value)[0]] for value in values]
+    return [value is not None and kinds[_unwrapped(value)[0]] for value in values]
 
 
 def _item_texts(values: list[Any], node: Node, style: JsonFormat) -> Any:

@@ -155,6 +155,8 @@ def _check_added_fields(values: Values) -> None:
         chosen = value_format(values)
         if chosen not in {ValueFormat.AUTO, ValueFormat.JSON}:
             values.refuse(option, f"needs values of JSON, which value.format={chosen} does not write")
+    if not values.are_good(record_options.VALUE_FROM, record_options.ENVELOPE):
+        return
     is_field = isinstance(values[record_options.VALUE_FROM], FieldSource)
     if is_field or values[record_options.ENVELOPE] is not Envelope.NONE:
         values.refuse(option, "needs whole rows; leave value.source and input.envelope out")

@@ -57,7 +57,7 @@ def check_rotation(values: Values, template: NameTemplate | None) -> None:
 def _check_together(values: Values, template: NameTemplate | None) -> None:
     if values[sink.ROTATE_TOGETHER] is not RotateTogether.NONE:
         if template is not None and template.is_of_keys:
-            values.refuse(
+            values.refuse_idle(
                 sink.ROTATE_TOGETHER,
                 "means nothing with names of keys alone, whose objects have one record",
             )
@@ -204,7 +204,7 @@ def _check_compression(values: Values) -> None:
         return
     low, high = _LEVELS.get(chosen, (0, -1))
     if high < 0:
-        values.refuse(sink.COMPRESSION_LEVEL, f"means nothing with file.compression.type={chosen}")
+        values.refuse_idle(sink.COMPRESSION_LEVEL, f"means nothing with file.compression.type={chosen}")
     elif not low <= level <= high:
         values.refuse(sink.COMPRESSION_LEVEL, f"must be {low} to {high} with {chosen}")
 

@@ -12,7 +12,6 @@ from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
-from headrace.options.topic_expressions import UNBOUNDED, is_unbounded
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 from headrace.options.value_types import TOPIC, Form, FormError, check_tag, listed, matching
 
@@ -76,8 +75,6 @@ def topic_pattern(text: str) -> str:
             found = ""
         if not found:
             raise
-    if is_unbounded(found):
-        raise FormError(UNBOUNDED)
     return found
 
 

@@ -1,9 +1,9 @@
 r"""Whether a regular expression matches a topic's name, and the name that it makes of one.
 
 Python's `re` tries every way to match, and holds the interpreter, and with it all connectors of a worker:
-`(\w+-?)+\.events` takes hours for a name of forty letters. RE2 walks a name once. It answers wherever it
-means the same by an expression as Python, and Python where an expression cannot become slow or RE2 does not
-know it; `is_unbounded` is asked of expressions first, so that none is left that is slow for Python.
+`(\w+-?)+\.events` takes hours for a name of forty letters that does not match. RE2 walks a name once. It
+answers whether a name matches wherever it means the same by an expression as Python; Python answers where an
+expression cannot become slow, or RE2 does not know it (look-behinds, back references, possessive repeats).
 """
 
 import re
@@ -34,9 +34,6 @@ _IGNORES_CASE: Final = re.compile(r"\(\?[ms-]*i")
 _AHEAD: Final = re.compile(r"\^*\(\?([=!])")
 _REPEATED_GROUP: Final = re.compile(r"\)[*+?{]")
 _FEW: Final = 2
-# What RE2 may be asked for of one match, less what is before it and itself.
-_GROUPS: Final = 7
-_REFERENCE: Final = re.compile(r"\\g<(\w+)>|\\\\")
 
 
 @lru_cache(maxsize=20_000)
@@ -56,27 +53,11 @@ def replaced(pattern: str, replacement: str, text: str) -> str | None:
     """
     if not matches(pattern, text, is_ascii=True):
         return None
-    compiled = re.compile(pattern, re.ASCII)
-    if _is_walked(pattern, text) and compiled.groups <= _GROUPS:
-        walked = _re2(pattern)
-        if walked is not None:
-            return _replaced_by_re2(walked, compiled, replacement, text)
-    found = compiled.search(text)
+    # Groups are Python's: RE2 leaves out the last empty turn of one that repeats.
+    found = re.search(pattern, text, re.ASCII)
     if found is None:
         return None
     return text[: found.start()] + found.expand(replacement) + text[found.end() :]
-
-
-def is_unbounded(pattern: str) -> bool:
-    """Whether a valid expression may take for ever: RE2 does not know it, and it repeats what repeats."""
-    return not _is_plain(pattern) and _judge(pattern) is None and _is_nested(pattern)
-
-
-UNBOUNDED: Final = (
-    "it repeats without end what repeats without end, as (a+)+ does, next to a look-around or a back "
-    "reference: one name could take hours; write the inner one without + and *, or leave the other out"
-)
-"""What is wrong with such an expression."""
 
 
 def _is_walked(pattern: str, text: str) -> bool:
@@ -164,44 +145,3 @@ def _is_found(walked: str, text: str) -> bool:
 def _arrow() -> tuple[Any, Any]:
     # Loaded for who has such an expression alone: reading a configuration needs no Arrow.
     return import_module("pyarrow"), import_module("pyarrow.compute")
-
-
-def _replaced_by_re2(walked: str, compiled: re.Pattern[str], replacement: str, text: str) -> str:
-    """See `replaced`, of a text that matches: what is before the first match, it, and each of its groups."""
-    arrow, compute = _arrow()
-    wanted = "\n".join(rf"\{number}" for number in range(1, compiled.groups + 3))
-    found = compute.replace_substring_regex(
-        arrow.array([text], arrow.string()), pattern=rf"\A(.*?)({walked})(?:.*)\z", replacement=wanted
-    )
-    before, *groups = found[0].as_py().split("\n")
-
-    def filled(reference: re.Match[str]) -> str:
-        name = reference[1]
-        if name is None:
-            return "\\"
-        return str(groups[int(name) if name.isdigit() else compiled.groupindex[name]])
-
-    return f"{before}{_REFERENCE.sub(filled, replacement)}{text[len(before) + len(groups[0]) :]}"
-
-
-# Of what Python takes, what opens and closes groups, and what repeats without end.
-_ANY_TOKEN: Final = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\\\]])*\]|(?P<open>\()|(?P<close>\)(?P<outer>[*+]|\{[0-9]*,\})?)|(?P<inner>[*+]|\{[0-9]*,\})|.",
-    re.DOTALL,
-)
-
-
-def _is_nested(pattern: str) -> bool:
-    """Whether a group that repeats without end has something in it that does."""
-    open_groups = [False]
-    for token in _ANY_TOKEN.finditer(pattern):
-        if token["open"]:
-            open_groups.append(False)
-        elif token["close"]:
-            repeats = open_groups.pop() if len(open_groups) > 1 else False
-            if repeats and token["outer"]:
-                return True
-            open_groups[-1] |= repeats or token["outer"] is not None
-        elif token["inner"]:
-            open_groups[-1] = True
-    return False

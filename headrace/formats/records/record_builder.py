@@ -1,6 +1,6 @@
 """Rows turned into records: key, value, headers and timestamp taken out of each row's JSON."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,9 +16,9 @@ from headrace.formats.records.row_fields import (
     FieldKind,
     FieldReader,
     KindOf,
-    Path,
     RecordFault,
     RecordFields,
+    Row,
 )
 from headrace.formats.records.value_framing import ValueFraming, value_framing
 from headrace.model.columns import (
@@ -47,20 +47,12 @@ def needs_fields(settings: FormatSettings) -> bool:
     )
 
 
-def paths(settings: FormatSettings) -> tuple[Path, ...]:
-    """The fields of rows that parts of records come from, an envelope's included."""
-    if settings.envelope is not Envelope.NONE:
-        return ("key",), ("value",), ("headers",), ("timestamp",)
-    given = settings.key_source, settings.value_source, settings.headers, settings.timestamp
-    return tuple(each.path for each in given if isinstance(each, (FieldSource, FieldHeaders)))
-
-
 @dataclass(frozen=True, slots=True)
 class RecordBuilder:
     """Gives each batch of one object its records; make one for each object."""
 
     options: DecodeOptions
-    read: FieldReader | EnvelopeReader | None
+    read: Callable[[Row], RecordFields] | None
     frame_key: KeyFraming | None = None
     frame_value: ValueFraming | None = None
 
@@ -94,20 +86,17 @@ class RecordBuilder:
             framing = key_framing(settings, options.topic, is_bytes=is_bytes)
         return cls(options, FieldReader(settings, kind_of), framing)
 
-    def build(
-        self, batch: RowBatch, rows: Column | None = None, kinds: Sequence[KindOf] | None = None
-    ) -> RowBatch:
+    def build(self, batch: RowBatch, rows: Column | None = None) -> RowBatch:
         """The batch with keys, values, headers and timestamps as asked for; too large records are bad rows.
 
-        `rows` is the JSON of each row where `batch.values` is something else, `kinds` what the fields of each
-        hold where rows differ in that.
+        `rows` is the JSON of each row where `batch.values` is something else.
         """
         if self.options.archive is not None:
             # Without a reader of texts the decoder gives columns of its own.
             reader = self.options.archive.text
             return batch if reader is None else self.restored(batch, reader(batch.values))
         if self.read is not None:
-            batch = self._with_built(batch, batch.values if rows is None else rows, kinds)
+            batch = self._with_built(batch, batch.values if rows is None else rows)
         if self.options.members:
             batch = _with_members(batch, self.options.members)
         if isinstance(self.options.format.headers, ObjectHeaders):
@@ -128,7 +117,7 @@ class RecordBuilder:
         records = RestoredRecords.of(self.options.format, self.options.archive.name)
         return self.within_limit(records.fill(batch, columns))
 
-    def _with_built(self, batch: RowBatch, rows: Column, kinds: Sequence[KindOf] | None) -> RowBatch:
+    def _with_built(self, batch: RowBatch, rows: Column) -> RowBatch:
         assert self.read is not None
         settings = self.options.format
         found: list[RecordFields | None] = []
@@ -139,7 +128,7 @@ class RecordBuilder:
         for index, (start, length) in enumerate(spans):
             row = b"null" if length == NULL_LENGTH else octets[start : start + length]
             try:
-                found.append(self.read(row) if kinds is None else self.read(row, kinds[index]))
+                found.append(self.read(row))
             except (RecordFault, RecursionError, UnicodeDecodeError) as error:
                 found.append(None)
                 size = max(0, int(batch.values.lengths[index]))

@@ -3,9 +3,8 @@
 Aiven's envelope has key, value, offset, timestamp and headers.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -22,7 +21,6 @@ from headrace.formats.records.row_fields import (
     bytes_of_headers,
     content,
     from_base64,
-    has_key_schema,
     timestamp,
 )
 from headrace.model.columns import Headers, RowBatch
@@ -113,87 +111,64 @@ _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT: Final = msgspec.json.Decoder(str)
 
 
-class _Kinds(NamedTuple):
-    """What the members of an envelope hold, of all rows or of one."""
-
-    base64: frozenset[EnvelopeField]
-    are_bytes: Callable[[str, int], bool] | None
-    timestamp: FieldKind
-
-
 class EnvelopeReader:
     """Opens envelopes. Every field is optional; what is absent is null, or left to the producer's clock."""
 
     def __init__(self, settings: FormatSettings, kind_of: KindOf) -> None:
         as_json = {EnvelopeField.KEY: settings.key_format, EnvelopeField.VALUE: settings.value_format}
         self._as_json = {field: as_json.get(field) in AS_JSON for field in EnvelopeField}
-        self._settings = settings
-        self._by_schema = kind_of
-        self._has_key_schema = has_key_schema(settings)
-        self._kinds = self._kinds_by(kind_of)
+        self._base64 = {
+            field: field in settings.envelope_base64 or kind_of((field.value,)) is FieldKind.BYTES
+            for field in EnvelopeField
+        }
+        self._are_bytes = bytes_of_headers(("headers",), kind_of)
+        self._timestamp_kind = kind_of(("timestamp",))
 
-    def _kinds_by(self, kind_of: KindOf) -> _Kinds:
-        found = set(self._settings.envelope_base64)
-        for field in EnvelopeField:
-            is_of_all = field is EnvelopeField.KEY and self._has_key_schema
-            if (self._by_schema if is_of_all else kind_of)((field.value,)) is FieldKind.BYTES:
-                found.add(field)
-        return _Kinds(
-            frozenset(found), bytes_of_headers(("headers",), kind_of), timestamp=kind_of(("timestamp",))
-        )
-
-    def __call__(self, row: Row, kind_of: KindOf | None = None) -> RecordFields:
-        """The record that is in one row, whose members are of kinds of their own by `kind_of`.
-
-        Fault (`not_an_envelope`) where the row is none.
-        """
-        kinds = self._kinds if kind_of is None else self._kinds_by(kind_of)
+    def __call__(self, row: Row) -> RecordFields:
+        """The record that is in one row; Fault (`not_an_envelope`) where the row is none."""
         try:
             members = _OBJECT.decode(row)
         except msgspec.DecodeError:
             raise RecordFault("the row is no envelope: not a JSON object", reason="not_an_envelope") from None
         return RecordFields(
-            key=self._bytes(members, EnvelopeField.KEY, kinds),
-            value=self._bytes(members, EnvelopeField.VALUE, kinds),
-            headers=self._headers(members, kinds) + _offset(members),
-            timestamp_ms=timestamp(members["timestamp"], kinds.timestamp)
+            key=self._bytes(members, EnvelopeField.KEY),
+            value=self._bytes(members, EnvelopeField.VALUE),
+            headers=self._headers(members) + _offset(members),
+            timestamp_ms=timestamp(members["timestamp"], self._timestamp_kind)
             if "timestamp" in members
             else PRODUCE_TIME,
         )
 
-    def _bytes(self, members: dict[str, msgspec.Raw], field: EnvelopeField, kinds: _Kinds) -> bytes | None:
+    def _bytes(self, members: dict[str, msgspec.Raw], field: EnvelopeField) -> bytes | None:
         raw = members.get(field.value)
-        return None if raw is None else self._opened(raw, field, kinds)
+        return None if raw is None else self._opened(raw, field)
 
-    def _opened(self, raw: msgspec.Raw, field: EnvelopeField, kinds: _Kinds) -> bytes | None:
-        if field in kinds.base64:
+    def _opened(self, raw: msgspec.Raw, field: EnvelopeField) -> bytes | None:
+        if self._base64[field]:
             return from_base64(content(raw), field.value)
         octets = bytes(raw)
         if octets[:1] in b"{[" or (self._as_json[field] and octets != b"null"):
             return msgspec.json.format(octets, indent=-1)  # compact, and otherwise digit for digit
         return content(octets)
 
-    def _header(self, name: str, index: int, raw: msgspec.Raw, kinds: _Kinds) -> bytes | None:
-        if kinds.are_bytes is not None and kinds.are_bytes(name, index):
+    def _header(self, name: str, raw: msgspec.Raw) -> bytes | None:
+        if self._are_bytes is not None and self._are_bytes(name):
             return from_base64(content(raw), EnvelopeField.HEADERS.value)
-        return self._opened(raw, EnvelopeField.HEADERS, kinds)
+        return self._opened(raw, EnvelopeField.HEADERS)
 
-    def _headers(self, members: dict[str, msgspec.Raw], kinds: _Kinds) -> Headers:
+    def _headers(self, members: dict[str, msgspec.Raw]) -> Headers:
         raw = members.get("headers")
         if raw is None or bytes(raw) == b"null":
             return ()
         try:
             if bytes(raw)[:1] == b"{":
                 named = _OBJECT.decode(raw)
-                return tuple(
-                    (name, self._header(name, index, each, kinds))
-                    for index, (name, each) in enumerate(named.items())
-                )
+                return tuple((name, self._header(name, each)) for name, each in named.items())
             entries = [_OBJECT.decode(entry) for entry in _LIST.decode(raw)]
             keys = [_TEXT.decode(entry["key"]) for entry in entries]
             return tuple(
-                (key, self._header(key, index, entry["value"], kinds) if "value" in entry else None)
-                for index, (key, entry) in enumerate(zip(keys, entries, strict=True))
+                (key, self._header(key, entry["value"]) if "value" in entry else None)
+                for key, entry in zip(keys, entries, strict=True)
             )
         except (msgspec.DecodeError, KeyError):
             raise RecordFault("the headers are no list of key and value", reason="not_an_envelope") from None

@@ -55,7 +55,6 @@ class FieldKind(Enum):
     DAYS = auto()  # a date, which is a whole number in Connect's JSON
     TIME_OF_DAY = auto()
     RECORD = auto()  # by itself, in no list or map: its members are of types of their own
-    LIST = auto()  # of one row: its items are of types of their own, by their numbers
     OTHER = auto()
 
 
@@ -200,35 +199,16 @@ def _listed(entry: msgspec.Raw) -> tuple[str, bytes | None]:
     return _TEXT.decode(members["key"]), content(members["value"]) if "value" in members else None
 
 
-def bytes_of_headers(path: Path, kind_of: KindOf) -> Callable[[str, int], bool] | None:
-    """Which headers, by names and numbers, are bytes at this path; None where none is.
+def bytes_of_headers(path: Path, kind_of: KindOf) -> Callable[[str], bool] | None:
+    """Which headers, by their names, are bytes at this path; None where none is.
 
-    Of a record each member is by itself. A map is of one type, and of a list of keys and values the value is;
-    of one row each value is.
+    Of a record each member is by itself. A map is of one type, and of a list of keys and values the value is.
     """
     kind = kind_of(path)
     if kind is FieldKind.RECORD:
-        known = cache(lambda name: kind_of((*path, name)) is FieldKind.BYTES)
-        return lambda name, _index: known(name)
-    if kind is FieldKind.LIST:
-        return lambda _name, index: kind_of((*path, str(index), "value")) is FieldKind.BYTES
+        return cache(lambda name: kind_of((*path, name)) is FieldKind.BYTES)
     are_bytes = kind in BYTE_KINDS or kind_of((*path, "value")) in BYTE_KINDS
-    return (lambda _name, _index: True) if are_bytes else None
-
-
-def has_key_schema(settings: FormatSettings) -> bool:
-    """Whether all keys are written by one schema, so that none can be of a type of its own."""
-    return settings.key_format is ValueFormat.AVRO and settings.registry is not None
-
-
-class _Kinds(NamedTuple):
-    """What the fields of a record's parts hold, of all rows or of one."""
-
-    key_is_bytes: bool
-    value_is_bytes: bool
-    value_as_json: bool
-    are_bytes: Callable[[str, int], bool] | None
-    timestamp: FieldKind
+    return (lambda _name: True) if are_bytes else None
 
 
 class FieldReader:
@@ -242,48 +222,36 @@ class FieldReader:
         self._value = None if value is None else NeededField(value, "value")
         self._headers = settings.headers.path if isinstance(settings.headers, FieldHeaders) else None
         self._timestamp = None if moment is None else NeededField(moment, "timestamp")
-        self._paths = key, value, moment
+        self._are_bytes = None if self._headers is None else bytes_of_headers(self._headers, kind_of)
         self._key_as_json = settings.key_format is ValueFormat.JSON
-        self._value_format = settings.value_format
-        self._has_key_schema = has_key_schema(settings)
-        self._kinds = self._kinds_by(kind_of)
+        self._value_as_json = settings.value_format in AS_JSON
+        self._key_is_bytes = key is not None and kind_of(key) is FieldKind.BYTES
+        self._value_is_bytes = value is not None and kind_of(value) is FieldKind.BYTES
+        if self._value_is_bytes and settings.value_format is not ValueFormat.JSON:
+            # Bytes are what they hold, as those of an envelope are; for a schema's formats that is JSON.
+            self._value_as_json = False
+        self._timestamp_kind = FieldKind.OTHER if moment is None else kind_of(moment)
 
-    def _kinds_by(self, kind_of: KindOf) -> _Kinds:
-        key, value, moment = self._paths
-        value_is_bytes = value is not None and kind_of(value) is FieldKind.BYTES
-        # Bytes are what they hold, as those of an envelope are; for a schema's formats that is JSON.
-        is_content = value_is_bytes and self._value_format is not ValueFormat.JSON
-        return _Kinds(
-            key_is_bytes=key is not None and kind_of(key) is FieldKind.BYTES,
-            value_is_bytes=value_is_bytes,
-            value_as_json=self._value_format in AS_JSON and not is_content,
-            are_bytes=None if self._headers is None else bytes_of_headers(self._headers, kind_of),
-            timestamp=FieldKind.OTHER if moment is None else kind_of(moment),
-        )
-
-    def __call__(self, row: Row, kind_of: KindOf | None = None) -> RecordFields:
-        """The parts of one row, whose fields are of kinds of their own by `kind_of`; Fault for wrong ones."""
-        kinds = self._kinds if kind_of is None else self._kinds_by(kind_of)
+    def __call__(self, row: Row) -> RecordFields:
+        """The parts of one row; Fault where one is missing or wrong."""
         key, value = None, None
         headers: Headers = ()
         milliseconds = PRODUCE_TIME
         if self._key is not None:
             raw = self._key(row)
-            is_bytes = (self._kinds if self._has_key_schema else kinds).key_is_bytes
-            key = _as(raw, as_json=self._key_as_json, is_bytes=is_bytes, what="key")
+            key = _as(raw, as_json=self._key_as_json, is_bytes=self._key_is_bytes, what="key")
         if self._value is not None:
             raw = self._value(row)
-            value = _as(raw, as_json=kinds.value_as_json, is_bytes=kinds.value_is_bytes, what="value")
+            value = _as(raw, as_json=self._value_as_json, is_bytes=self._value_is_bytes, what="value")
         if self._headers is not None:
             found = field_at(row, self._headers)
             headers = () if found is None else header_entries(found)
-            if (are_bytes := kinds.are_bytes) is not None:
+            if (are_bytes := self._are_bytes) is not None:
                 headers = tuple(
-                    (name, from_base64(each, "header") if are_bytes(name, index) else each)
-                    for index, (name, each) in enumerate(headers)
+                    (name, from_base64(each, "header") if are_bytes(name) else each) for name, each in headers
                 )
         if self._timestamp is not None:
-            milliseconds = timestamp(self._timestamp(row), kinds.timestamp)
+            milliseconds = timestamp(self._timestamp(row), self._timestamp_kind)
         return RecordFields(key=key, value=value, headers=headers, timestamp_ms=milliseconds)
 
 

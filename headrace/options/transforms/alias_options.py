@@ -11,7 +11,6 @@ from headrace.names.date_fields import DateKind, has_short_name, read_zone
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePattern, DatePatternError, read_date_pattern
 from headrace.options.given import Entry, Problems
-from headrace.options.topic_expressions import UNBOUNDED, is_unbounded
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex
 from headrace.options.value_types import listed
 
@@ -114,7 +113,7 @@ class AliasOptions:
     def regex(self, name: str, expected: str) -> str | None:
         """A regular expression of Java's, as Python's."""
         text = self.required(name, expected)
-        return None if text is None else self._read(name, text, _of_topics, JavaRegexError)
+        return None if text is None else self._read(name, text, java_regex, JavaRegexError)
 
     def dates(
         self,
@@ -202,10 +201,3 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
         else:
             name, at = name + text[at], at + 1
     raise FieldPathError("a backtick (`) is not closed")
-
-
-def _of_topics(text: str) -> str:
-    found = java_regex(text)
-    if is_unbounded(found):
-        raise JavaRegexError(UNBOUNDED)
-    return found

@@ -20,7 +20,7 @@ from headrace.formats.records.key_headers_timestamp import constant_key
 from headrace.formats.records.registry import frame, subject
 from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
 from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.options.choices import Envelope, InputFormat, SubjectNameStrategy, ValueFormat
+from headrace.options.choices import InputFormat, SubjectNameStrategy, ValueFormat
 from headrace.options.record_sources import FieldSource, ObjectKeySource
 from headrace.options.schema_settings import RegistrySettings
 from tests.headrace.formats.avro_files import datum, file_of
@@ -246,31 +246,6 @@ def test_keys_in_the_framing() -> None:
     (batch,) = decode_all(MemorySource(file_of(ROW, ROWS)), from_field).batches
     assert batch.keys is not None
     assert [batch.keys.get(index) for index in range(2)] == [head + b"\x02a", None]
-
-
-@pytest.mark.parametrize("changes", [{"key_source": FieldSource(("key",))}, {"envelope": Envelope.AIVEN}])
-@pytest.mark.parametrize(
-    ("kind", "schema", "keys"),
-    [
-        ("bytes", '"bytes"', [b"\0\xff", b"AP8="]),
-        (["null", "bytes", "string"], '"string"', [b"AP8=", b"AP8="]),
-    ],
-)
-def test_keys_of_a_union_in_the_framing_are_texts(
-    kind: Any, schema: str, keys: list[bytes], changes: dict[str, Any]
-) -> None:
-    """All keys are of one schema, in which bytes are no text: they stay base64."""
-    registry = _registry()
-    options = decode_options(InputFormat.AVRO, key_format=ValueFormat.AVRO, registry=registry, **changes)
-    shape = {"type": "record", "name": "R", "fields": [{"name": "key", "type": kind}]}
-    given: list[Any] = [b"\0\xff", b"AP8=" if kind == "bytes" else "AP8="]
-
-    found = decode_all(MemorySource(file_of(shape, [{"key": each} for each in given])), options)
-
-    (batch,) = found.batches
-    head = frame(registry, "orders-key", schema)
-    assert batch.keys is not None
-    assert [batch.keys.get(at) for at in range(2)] == [head + bytes([2 * len(key)]) + key for key in keys]
 
 
 def test_every_arrow_type_as_avro() -> None:
