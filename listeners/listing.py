@@ -236,12 +236,12 @@ class Lister:
             return await self._client.list_objects_v2(**arguments)
 
     def _parsed(self, page: Mapping[str, Any], *, sent: str | None, seconds: float) -> _Answer:
-        objects = [listed_object(self._bucket.name, entry) for entry in page.get("Contents", ())]
-        prefix = self._bucket.prefix
+        entries, prefix = page.get("Contents", ()), self._bucket.prefix
+        of_prefix = [entry for entry in entries if entry.get("Key", prefix).startswith(prefix)]
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(
-            objects=tuple(found for found in objects if found.id.key.startswith(prefix)),
-            last_key=objects[-1].id.key if objects else None,
+            objects=tuple(listed_object(self._bucket.name, entry) for entry in of_prefix),
+            last_key=entries[-1].get("Key") if entries else None,
             token=None if more is None else more["ContinuationToken"],
             seconds=seconds,
         )

@@ -349,9 +349,15 @@ def may_be_about_credentials(code: str, status: int, operation: str) -> bool:
 _BAD_REQUEST: Final = 400
 
 
+# A proxy's, which gives no code, and of a body that did not come as it was sent.
+_OF_THE_WAY: Final = frozenset({"", "400", "BadDigest", "IncompleteBody", "XAmzContentSHA256Mismatch"})
+
+
 def is_refused_for_good(code: str, status: int, operation: str) -> bool:
     """Whether the request itself is bad, by a code that is not known to pass: it is refused every time."""
-    if status != _BAD_REQUEST or code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) in _BY_CODE:
+    if status != _BAD_REQUEST or code in _OF_THE_WAY:
+        return False
+    if code.removeprefix(_KMS[0]).removeprefix(_KMS[1]) in _BY_CODE:
         return False
     return "throttl" not in code.lower() and classify(code, status, operation) is _R.UNAVAILABLE
 

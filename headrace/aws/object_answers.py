@@ -49,7 +49,8 @@ def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
         size, modified = entry["Size"], entry["LastModified"]
     except KeyError as error:
         raise lacking(str(error.args[0]), what=_entry_of(bucket, entry)) from None
-    if not etag:
+    # That of a folder is not read.
+    if not etag and not key.endswith("/"):
         raise lacking("ETag", what=_entry_of(bucket, entry))
     # A restore that is under way has no end yet.
     is_restored = "RestoreExpiryDate" in entry.get("RestoreStatus", {})

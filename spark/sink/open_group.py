@@ -123,13 +123,20 @@ class ObjectColumns:
             # It has one of its own, where its own schema holds it: what is open does not decide.
             change = NewObject()
         if not self._has_values and not records.value.nulls().all():
-            if isinstance(change, Refused) or (isinstance(change, Projected) and self._is_other(schema)):
+            if self._is_of_value(schema) and (
+                isinstance(change, Refused) or (isinstance(change, Projected) and self._is_other(schema))
+            ):
                 # Its nulls have the schema of what was fetched with them, which promises nothing here.
                 change = NewObject()
             self._has_values = not isinstance(change, NewObject)
         if isinstance(change, NewObject | Refused):
             return Taken(0, change=change)
         return Taken(len(records))
+
+    def _is_of_value(self, schema: RowSchema) -> bool:
+        """Whether it is the value alone by which these do not fit: nulls say nothing of keys."""
+        same_value = replace(self._schema, value=schema.value)
+        return not isinstance(next_schema(self._output, same_value, schema), Refused)
 
     def _is_other(self, schema: RowSchema) -> bool:
         """Whether values of this schema are of another version than the object's, as they were registered."""

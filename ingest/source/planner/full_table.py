@@ -38,8 +38,13 @@ class FullTable:
         """An attempt has failed; of those that are made again, the last is named."""
         self._failed = pending, sentence
 
-    def look(self, now: Instant, *, is_full: bool) -> None:
-        """Once a turn. `is_full`: nothing is listed, for want of room alone."""
+    def look(self, now: Instant, *, is_full: bool, is_at_work: bool) -> None:
+        """Once a turn. `is_full`: nothing is listed, for want of room alone; `is_at_work`: a slot has work.
+
+        What a slot has in hand, or had when it was lost, may get further yet: that time does not count.
+        """
+        if is_at_work and self._still_since_ms is not None:
+            self._still_since_ms += now.steady_ms - self._now_ms
         pending, self._now_ms = len(self._states.table), now.steady_ms
         if not is_full:
             self._still_since_ms = None

@@ -271,7 +271,8 @@ class Planner:
             # They would wait for as long as anything else is under way, and gain nothing by it.
             self._listing.let_go_sorted()
         self._states.is_stuck = is_full and self._is_stuck(now, gathering)
-        self._full.look(now, is_full=is_full and not self.is_paused and not self._states.is_stuck)
+        is_full = is_full and not self.is_paused and not self._states.is_stuck
+        self._full.look(now, is_full=is_full, is_at_work=self.has_live_plans)
         self._full.say_if_over(gathering)
         gathering.warnings += self._queue.warnings
         self._queue.warnings = []

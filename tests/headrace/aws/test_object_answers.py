@@ -71,6 +71,11 @@ def test_an_entry_that_lacks_something_may_be_mended(name: str) -> None:
         listed_object("b", entry if name in ENTRY else {**ENTRY, "ETag": '""'})
 
 
+def test_a_folder_needs_no_etag() -> None:
+    """It is not read, and one without ended the listing of all the rest."""
+    assert listed_object("b", {**ENTRY, "Key": "in/", "ETag": '""'}).id.key == "in/"
+
+
 @pytest.mark.parametrize("headers", [{}, {"date": ""}, {"date": "yesterday"}])
 def test_a_store_that_tells_no_time_may_be_mended(headers: dict[str, str]) -> None:
     """Without a Date nothing is compared with its clock."""

@@ -132,6 +132,7 @@ def test_a_key_that_s3_has_no_room_for(target: str, taken: str, size: str, heads
         (("BadRequest", 400, ""), ObjectError, "is refused (BadRequest).", 1),
         (("AccessDenied", 403, "No right to"), AccessDenied, "is refused (AccessDenied): No right to.", 1),
         (("RequestTimeout", 400, "Too slow"), SourceUnavailable, "for now (RequestTimeout): Too slow.", 3),
+        (("IncompleteBody", 400, "Cut"), SourceUnavailable, "for now (IncompleteBody): Cut.", 3),
         (("ThrottlingException", 400, ""), SourceUnavailable, "for now (ThrottlingException)", 3),
         (("InternalError", 500, "Oh"), SourceUnavailable, "for now (InternalError): Oh.", 3),
     ],

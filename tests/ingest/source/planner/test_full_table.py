@@ -109,6 +109,18 @@ def test_what_gets_further_is_no_problem() -> None:
     assert roomy.planner.problem is None
 
 
+def test_what_a_slot_has_in_hand_may_get_further() -> None:
+    """Brokers are away, or an object is large: its neighbour, which fails, is not what all wait for."""
+    desk = _desk(2)
+    desk.observe(page(*(listed(_AIVEN.format(at, 5)) for at in (0, 1)), through_key=_AIVEN.format(1, 5)))
+    first, second = desk.plan(slot=0), desk.plan(slot=1)
+    desk.fail(first, "SourceUnavailable")
+    for _ in range(200):
+        desk.tick(1_000)
+    assert desk.keys(second)
+    assert desk.planner.problem is None
+
+
 def test_a_transaction_without_progress_does_not_hide_it() -> None:
     """Each attempt ends with one, of nothing or of the checkpoint that it began with."""
     desk = _desk(1)
