@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headrace.aws.object_answers import headed_object
 from headrace.formats.inventory_manifest import Manifest
-from headrace.model.errors import (
-    HeadraceError,
-    ObjectError,
-    ObjectForbidden,
-    ObjectMissing,
-)
+from headrace.model.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options.settings import Settings, SqsSettings
 from headrace.process.threads import start_thread

@@ -17,7 +17,7 @@ import botocore.session
 from botocore.exceptions import BotoCoreError
 
 from headrace.aws.aws_credentials import load_service_models
-from headrace.process.hidden_keys import show_keys
+from headrace.process.own_process import show_keys
 from spark.installed.sitecustomize import import_what_is_installed
 from spark.memory import container_bytes, limit_memory, refuse_unused, tasks_at_once, worker_bytes
 

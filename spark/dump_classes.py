@@ -14,14 +14,7 @@ from typing import Any, Final, NoReturn, TextIO
 import structlog
 
 from headrace.model.errors import Unavailable
-from spark.spark_conf import (
-    CLASS_PATH,
-    JAVA_OPTIONS,
-    QUIET,
-    ClassArchive,
-    fitting_archive,
-    options_for,
-)
+from spark.spark_conf import CLASS_PATH, JAVA_OPTIONS, QUIET, ClassArchive, fitting_archive, options_for
 
 # The JVM writes the archive on its way out: 20 s on two slow cores.
 _DUMP_SECONDS: Final = 240.0

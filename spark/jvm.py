@@ -23,8 +23,8 @@ import structlog
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.options.secret import is_secret_name
-from headrace.process.hidden_keys import hide_keys
 from headrace.process.logs import relay
+from headrace.process.own_process import hide_keys
 from headrace.process.threads import start_thread
 from spark.spark_conf import is_local, spark_home
 

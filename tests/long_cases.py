@@ -253,7 +253,7 @@ _UNITS: Final = (
     # Each module and each signal once.
     Moved(
         test="ingest/cli/test_interrupts.py::test_a_signal_while_a_command_loads",
-        kept=("typer-1", "ingest.cli.lint_and_translate-2", "headrace.vendors.load-15"),
+        kept=("typer-1", "ingest.cli.configuration_commands-2", "headrace.vendors.load-15"),
     ),
     # SIGTERM, in full: `integration/test_signals.py`.
     Moved(

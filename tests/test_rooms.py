@@ -40,7 +40,7 @@ _WITHOUT_CLIENT: Final = (
     "ingest.checks.findings",
     "ingest.http.http_server",
     "ingest.http.metrics",
-    "ingest.http.other_sites",
+    "ingest.http.requests",
     "ingest.http.page",
     "ingest.http.rest",
     "ingest.http.snapshot",

@@ -15,11 +15,7 @@ from typing import Any, Final, TypeVar
 
 import botocore.session
 from botocore.config import Config
-from botocore.credentials import (
-    AssumeRoleCredentialFetcher,
-    ReadOnlyCredentials,
-    RefreshableCredentials,
-)
+from botocore.credentials import AssumeRoleCredentialFetcher, ReadOnlyCredentials, RefreshableCredentials
 from botocore.credentials import Credentials as BotocoreCredentials
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.loaders import Loader, create_loader

@@ -13,12 +13,7 @@ from headrace.formats.converted_records import MISSING, ConvertedRecords, Inferr
 from headrace.formats.converters.plain_converters import without_nulls
 from headrace.formats.converters.typed_columns import RowFaults, Segment
 from headrace.formats.encoding.avro_encoder import AvroEncoder
-from headrace.formats.encoding.connect_values import (
-    ConnectJsonLines,
-    connect_avro,
-    parquet_values,
-    value_of,
-)
+from headrace.formats.encoding.connect_values import ConnectJsonLines, connect_avro, parquet_values, value_of
 from headrace.formats.encoding.csv_encoder import CsvRows
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.formats.encoding.parquet_encoder import ParquetEncoder

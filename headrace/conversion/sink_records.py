@@ -7,17 +7,18 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.conversion.encoders import LayoutRowsCheck, rows_of_layout
-from headrace.conversion.null_values import (
+from headrace.conversion.side_rows import side_output
+from headrace.conversion.writable_runs import (
     BY_VALUE,
     FAILING_NULL,
     FAULTS_OF_NULLS,
     IGNORED,
     NULL_KEY,
     REPORTED_NULL,
+    WritableRuns,
     null_problem,
+    rows_of_values,
 )
-from headrace.conversion.side_rows import side_output
-from headrace.conversion.writable_runs import WritableRuns, rows_of_values
 from headrace.formats.converted_records import (
     ColumnSchema,
     Conversion,

@@ -11,7 +11,6 @@ avro         object container files: avro_container and avro_schema, avro_column
 parquet      Parquet: parquet_footer and parquet_schema adapt what others write to Arrow, parquet_groups
              reads as many rows as parquet_weights allows, arrow_rows and variants write JSON
 packed       zip and tar, whose members hold any of these
-object_names what the name of an object says that it holds
 detected     all of them by name, and each object as what it is (`input.format=auto`)
 """
 

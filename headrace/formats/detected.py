@@ -9,13 +9,13 @@ from typing import Final, Protocol
 
 from headrace.formats import avro, chunks, csv_objects, json_array, jsonl, parquet, text
 from headrace.formats.compression import plain_stream
-from headrace.formats.object_names import ENDINGS, LINES_BY_NAME, ending_of
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.model.columns import RowBatch
 from headrace.model.errors import InvalidObject
 from headrace.model.objects import ByteSource
 from headrace.model.positions import Position
 from headrace.options.choices import InputFormat
+from headrace.options.object_endings import ENDINGS, LINES_BY_NAME, ending_of
 from headrace.options.record_checks import IMPOSSIBLE_VALUES
 
 

@@ -16,12 +16,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported, if not in so many words
-    AclOperation,
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AclOperation, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]  # exported, if not in so many words
 
 from headrace.kafka.fencing import assigned_topics
 from headrace.kafka.kafka_clients import Properties, new_consumer, shared_admin

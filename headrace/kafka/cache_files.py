@@ -23,9 +23,8 @@ from uuid import UUID
 import msgspec
 import structlog
 
-from headrace.kafka.control_records import decode_control
+from headrace.kafka.control_records import decode_control, is_worker_key, require_known_version
 from headrace.kafka.ledger_topic import LedgerIdentity
-from headrace.model.connector_records import is_worker_key, require_known_version
 from headrace.model.errors import InvalidLedger
 from headrace.model.ledger_entry import (
     SETTLED,

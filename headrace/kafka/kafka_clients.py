@@ -198,12 +198,10 @@ def new_ledger_consumer(properties: Properties, *, group: str, isolation: str, i
     )
 
 
-def new_transactional_producer(
-    properties: Properties, transactional_id: str, *, on_error: OnError | None = None
-) -> Producer:
+def new_transactional_producer(properties: Properties, transactional_id: str) -> Producer:
     """A producer with this transactional id, not initialised yet."""
     ours = {"transactional.id": transactional_id, "enable.idempotence": True, "acks": "all"}
-    return _made(CLASSES.producer, _merged(properties, ours | _bounded(properties), on_error))
+    return _made(CLASSES.producer, _merged(properties, ours | _bounded(properties), None))
 
 
 def _bounded(given: Properties) -> dict[str, int]:

@@ -18,10 +18,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.kafka.control_records import decode_control
+from headrace.kafka.control_records import decode_control, decode_worker_record, is_worker_key
 from headrace.kafka.kafka_clients import Properties, new_consumer
 from headrace.kafka.kafka_errors import translate
-from headrace.model.connector_records import decode_worker_record, is_worker_key
 from headrace.model.errors import HeadraceError, InvalidLedger, TopicMissing
 from headrace.model.ledger_entry import ControlKey, decode_entry, decode_key
 from headrace.model.sink_entries import decode_sink_entry, is_sink_key

@@ -16,7 +16,7 @@ from headrace.kafka.kafka_clients import Properties, new_transactional_producer
 from headrace.kafka.kafka_errors import CommitUnknown, failure_of, is_unanswered, translate
 from headrace.model.errors import Fenced, HeadraceError, LeadershipLost, TransactionAborted, Unavailable
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, encode_entry, encode_key
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from headrace.process.threads import start_thread
 
 _log = structlog.get_logger(__name__)

@@ -123,20 +123,6 @@ OUTCOMES: Final[dict[str, ErrorPolicy]] = {
     "Fenced": ErrorPolicy(state=None, reason="fenced"),
 }
 
-# These end the process; they are never true of one object, so no task may report one for it.
-ENDS_THE_PROCESS: Final = frozenset(
-    {
-        "HeadraceError",
-        "SettingsError",
-        "InvalidConfiguration",
-        "Unavailable",
-        "InvalidLedger",
-        "LeadershipLost",
-        "TakenOver",
-        "FrameRefused",
-    }
-)
-
 
 def policy_of(kind: str) -> ErrorPolicy:
     """The row for the name of an error class; ValueError for a class that cannot be an object's end.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from headrace.model.fast_pickle import fast_pickle
 
@@ -240,6 +240,19 @@ class OwedAction:
 
     id: ObjectId
     contents: tuple[tuple[str, str, str | None], ...]
+
+
+class PartBody(Protocol):
+    """The bytes of a part of an upload that are not all in memory."""
+
+    @property
+    def crc32(self) -> int:
+        """Of all bytes."""
+        ...
+
+    def open(self) -> BinaryIO:
+        """A new reader at the first byte, which can seek."""
+        ...
 
 
 class ByteSource(Protocol):

@@ -6,20 +6,13 @@
 
 `declarations/` is the table: name, form, default and sentence of every option, from which parsing, error
 texts, `docs/options.md` and the REST interface come. `value_types` says what values look like, and
-`client_bounds` those of Kafka's clients; `other_tools` and `masks` recognize what is no configuration of
-ours, or no value; `references` finds those of Connect in values, and `topic_expressions` matches names of
-topics. `headrace.vendors.load` is the way in; `Settings` is what the rest of the program sees.
+`client_bounds` those of Kafka's clients; `suggestions` and `masks` recognize what was meant, a configuration
+of another tool, or no value; `references` finds those of Connect in values, and `topic_expressions` matches
+names of topics. `headrace.vendors.load` is the way in; `Settings` is what the rest of the program sees.
 """
 
 from headrace.options.declarations import FAMILIES, OPTIONS
-from headrace.options.describe import (
-    applied,
-    changed_options,
-    describe,
-    is_same,
-    unmasked,
-    written_options,
-)
+from headrace.options.describe import applied, changed_options, describe, is_same, unmasked, written_options
 from headrace.options.given import Problem, SettingsError
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings

@@ -12,9 +12,7 @@ from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 from headrace.model.objects import is_directory_bucket
-from headrace.options.choices import (
-    CredentialsProvider,
-)
+from headrace.options.choices import CredentialsProvider
 from headrace.options.secret import Secret
 from headrace.options.value_types import Form, FormError
 

@@ -6,14 +6,7 @@ from pathlib import Path
 
 from headrace.model.objects import PostAction
 from headrace.options import settings
-from headrace.options.choices import (
-    CsvType,
-    EnvelopeField,
-    JsonFormat,
-    Packing,
-    Tolerance,
-    ValueFormat,
-)
+from headrace.options.choices import CsvType, EnvelopeField, JsonFormat, Packing, Tolerance, ValueFormat
 from headrace.options.connection_build import (
     http_settings,
     identity_settings,

@@ -24,8 +24,7 @@ from headrace.options.declarations import (
     restore_options,
 )
 from headrace.options.declarations import sink_options as sink
-from headrace.options.declarations.named_options import TRANSFORM_ALIASES
-from headrace.options.declarations.option import Option
+from headrace.options.declarations.option import TRANSFORM_ALIASES, Option
 from headrace.options.name_checks import converter_kind
 from headrace.options.parsed_options import Values, check_direction, direction
 from headrace.options.record_checks import check_records

@@ -19,12 +19,7 @@ from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
 from headrace.options.declarations.reading_options import PREFIX
 from headrace.options.given import Entry, Problems, canonical
-from headrace.options.suggestions import (
-    are_of_one_group,
-    is_like_after_groups,
-    override_meant,
-    suggested,
-)
+from headrace.options.suggestions import are_of_one_group, is_like_after_groups, override_meant, suggested
 from headrace.options.value_types import trimmed
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.

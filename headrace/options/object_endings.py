@@ -1,9 +1,9 @@
-"""What the names of a sink's objects end with, such as `.jsonl.gz`: by layout, format and compression."""
+"""What names of objects end with, such as `.jsonl.gz`: those of a sink, and what any ending says. Pure."""
 
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.choices import Compression
+from headrace.options.choices import Compression, InputFormat
 from headrace.options.sink_settings import OutputFormat
 
 _SUFFIXES: Final[dict[Compression, str]] = {
@@ -64,3 +64,36 @@ def _confluent_ending(form: OutputFormat, compression: Compression) -> str:
             return f"{_PARQUET_SUFFIXES.get(compression, '')}.parquet"
         case _:
             return _EXTENSIONS[form]
+
+
+# For `input.format=auto`.
+ENDINGS: Final = {
+    "jsonl": InputFormat.JSONL,
+    "ndjson": InputFormat.JSONL,
+    "json": InputFormat.JSONL,
+    "csv": InputFormat.CSV,
+    "txt": InputFormat.TEXT,
+    "text": InputFormat.TEXT,
+    "log": InputFormat.TEXT,
+    "bin": InputFormat.BYTES,
+    "bytes": InputFormat.BYTES,
+}
+# Their lines may begin like anything.
+LINES_BY_NAME: Final = {
+    ending: found for ending, found in ENDINGS.items() if found in {InputFormat.CSV, InputFormat.TEXT}
+}
+# Endings that say how an object is compressed; what it holds stands before them.
+_COMPRESSED: Final = frozenset({"gz", "gzip", "bgz", "zst", "zstd", "snappy", "sz", "bz2", "lz4", "xz"})
+
+
+def ending_of(name: str) -> str:
+    """The ending of the name, before that of its compression, without its dot."""
+    labels = name.rpartition("/")[2].lower().split(".")[1:]
+    while labels and labels[-1] in _COMPRESSED:
+        labels.pop()
+    return labels[-1] if labels else ""
+
+
+def is_named_bytes(name: str) -> bool:
+    """Whether an object of this name is cut in chunks of bytes, unless it begins as something else."""
+    return ENDINGS.get(ending_of(name)) is InputFormat.BYTES

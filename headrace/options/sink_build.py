@@ -19,8 +19,7 @@ from headrace.options.declarations import (
     sink_options,
 )
 from headrace.options.declarations import sink_options as sink
-from headrace.options.declarations.named_options import ROUTE, is_routable
-from headrace.options.declarations.option import Option
+from headrace.options.declarations.option import ROUTE, Option, is_routable
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.layout_checks import layout_form, output_format
 from headrace.options.name_checks import converter_kind, sidecars, template_of

@@ -14,7 +14,7 @@ from headrace.options.declarations import (
     schema_options,
 )
 from headrace.options.declarations import sink_options as sink
-from headrace.options.declarations.named_options import TRANSFORM_ALIASES
+from headrace.options.declarations.option import TRANSFORM_ALIASES
 from headrace.options.layout_checks import check_layout, layout_form, output_format
 from headrace.options.name_checks import check_names, check_sidecars, converter_kind, side_fields, template_of
 from headrace.options.parsed_options import Values

@@ -2,8 +2,8 @@
 
 client       the client, its connections and credentials, the one retry policy, errors as our classes
 s3_calls     calls of it about objects that are there
-upload_calls calls of multipart uploads; completion: what their answers mean
-rivals       what has an object's name already: replaced, on what grounds, or left
+upload_calls calls of multipart uploads; completion: what their answers mean,
+             and what has an object's name already: replaced, on what grounds, or left
 fast_get     GETs without botocore's work for each, where they fit, and their signature
 connections  what a GET asks for and gives, where those of a bucket go, and the connections that carry them
 inventory_manifests   the manifests of an S3 Inventory

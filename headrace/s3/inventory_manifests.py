@@ -13,12 +13,7 @@ from headrace.formats.inventory_manifest import (
     parse_manifest,
     split_url,
 )
-from headrace.model.errors import (
-    ObjectError,
-    ObjectForbidden,
-    ObjectMissing,
-    ResourceMissing,
-)
+from headrace.model.errors import ObjectError, ObjectForbidden, ObjectMissing, ResourceMissing
 from headrace.model.text_formatting import printable
 from headrace.s3.s3_calls import S3Calls
 

@@ -22,14 +22,7 @@ from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, Sour
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
-from headrace.s3.client import (
-    BOTOCORES,
-    GetAnswer,
-    GetRequest,
-    attempted,
-    new_s3_client,
-    translate_s3,
-)
+from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
 from headrace.s3.fast_get import BegunGet, FastGet
 
 _log = structlog.get_logger(__name__)

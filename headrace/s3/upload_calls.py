@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import structlog
@@ -15,7 +15,7 @@ from headrace.aws.aws_credentials import signed_again
 from headrace.aws.aws_errors import answer_of, is_condition_refused
 from headrace.aws.store_answers import following, needed
 from headrace.model.errors import AccessDenied, ObjectError, ObjectForbidden, ObjectMissing, SourceUnavailable
-from headrace.model.objects import ByteSource
+from headrace.model.objects import ByteSource, PartBody
 from headrace.model.sink_entries import Upload
 from headrace.options.settings import BackoffSettings, S3Settings
 from headrace.options.sink_settings import UploadSettings
@@ -36,8 +36,11 @@ from headrace.s3.client import (
 )
 from headrace.s3.completion import (
     OBJECT_ID,
+    WHERE_FREE,
+    Claim,
     Completion,
     CompletionState,
+    Rivals,
     SentPart,
     StoredObject,
     accepted_parts,
@@ -47,7 +50,6 @@ from headrace.s3.completion import (
     is_same_content,
     part_text,
 )
-from headrace.s3.rivals import WHERE_FREE, Claim, Rivals
 
 _log = structlog.get_logger(__name__)
 
@@ -58,19 +60,6 @@ _TAKEN_BY_A_STRANGER: Final = Completion(CompletionState.NAME_TAKEN)
 Given = Mapping[str, str]
 HasContent = Callable[[ByteSource, str], bool]
 """Whether the digest of what an object says (`Upload.content`) is this one."""
-
-
-class PartBody(Protocol):
-    """The bytes of a part that are not all in memory."""
-
-    @property
-    def crc32(self) -> int:
-        """Of all bytes."""
-        ...
-
-    def open(self) -> BinaryIO:
-        """A new reader at the first byte, which can seek."""
-        ...
 
 
 class UploadCalls:

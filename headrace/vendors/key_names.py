@@ -11,7 +11,6 @@ from typing import Final
 
 from headrace.formats import content_kind as content
 from headrace.formats.content_kind import RowShape
-from headrace.formats.object_names import is_named_bytes
 from headrace.names.archive_names import (
     KEY_VARIABLE,
     ArchiveName,
@@ -23,6 +22,7 @@ from headrace.names.archive_names import (
 )
 from headrace.options.choices import Compression, InputFormat, RestoreSidecars, RestoreTombstones
 from headrace.options.declarations import record_options
+from headrace.options.object_endings import is_named_bytes
 from headrace.options.record_sources import NameOptions
 from headrace.options.settings import FormatSettings, JoiningSettings, RestoreSettings
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS

@@ -39,8 +39,7 @@ from headrace.options.configuration_text import (
 )
 from headrace.options.connection_build import trace_warnings
 from headrace.options.declarations import BY_NAME, format_options, reading_options, record_options
-from headrace.options.declarations.named_options import ROUTE
-from headrace.options.declarations.option import IN_A_SINK
+from headrace.options.declarations.option import IN_A_SINK, ROUTE
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
 from headrace.options.masks import leave_out_registry, mask_warnings, masks, refuse_masks

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from headrace.model.connector_records import WorkersRecord
+from headrace.kafka.control_records import WorkersRecord
 from headrace.model.text_formatting import and_more
 
 _log = structlog.get_logger(__name__)

@@ -13,9 +13,9 @@ from weakref import WeakValueDictionary
 from msgspec.structs import replace
 
 from headrace.kafka.cache_files import CachedEntry
+from headrace.kafka.control_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.clock import wall_ms
-from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.model.errors import HeadraceError, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.sink_entries import GroupingOptions
@@ -31,12 +31,7 @@ from ingest.http.rest.port import NotLeading
 from ingest.http.rest.router import Refused
 from ingest.source.catalogue.pending import is_begun, is_elsewhere
 from ingest.source.object_selection import key_readers
-from spark.sink.sink_work import (
-    can_group_by,
-    grouping_hash,
-    grouping_options,
-    options_that_keep_open,
-)
+from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options, options_that_keep_open
 
 InHand = Callable[[Settings, str], Sequence[str]]
 """The keys of objects that a connector has begun and not finished, but for those begun under this hash.

@@ -35,7 +35,7 @@ from headrace.model.errors import (
 )
 from headrace.model.ledger_entry import ControlKey, encode_key
 from headrace.model.text_formatting import and_more, printable
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from headrace.process.threads import SystemLimit, start_thread, within_limits
 from ingest.connect.changes import RecordTooLarge
 from ingest.connect.configuration_reading import Changes, await_read_back, is_read_to

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings, SettingsError
 from headrace.options.given import Problem, canonical

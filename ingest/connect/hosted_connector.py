@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import structlog
 
-from headrace.kafka.control_records import Creation, TargetState
+from headrace.kafka.control_records import ConnectorRecord, Creation, TargetState
 from headrace.kafka.ledger_reader import open_ledger_reader
-from headrace.model.connector_records import ConnectorRecord
 from headrace.model.errors import Exit, HeadraceError, exit_code
 from headrace.options import Settings
 from headrace.options.describe import unresolved

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from ingest.connect.hosted_connector import HostedConnector, HostedPort
 from ingest.http.rest.port import NotLeading
 

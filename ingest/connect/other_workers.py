@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import structlog
 
-from headrace.model.connector_records import WorkersRecord
+from headrace.kafka.control_records import WorkersRecord
 from headrace.model.errors import HeadraceError
 from ingest.connect.assignment import assign
 from ingest.http.http_server import Request, Response

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from headrace.options.vendor import Direction
 from ingest.http.rest import plugins
 

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from headrace.model.clock import wall_ms
-from headrace.model.connector_records import (
+from headrace.kafka.control_records import (
     WORKERS,
     ConnectorRecord,
     WorkerRecord,
@@ -22,13 +21,14 @@ from headrace.model.connector_records import (
     encode,
     workers_record,
 )
+from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit, HeadraceError, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from headrace.options import Settings
 from headrace.options.value_types import HostPort
 from headrace.process.log_levels import LEVELS
-from headrace.process.own_version import own_version
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
+from headrace.process.own_process import own_version
 from headrace.process.threads import ThreadFailures, collecting, start_thread
 from ingest.connect.assignment import Unplaced, assign
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger

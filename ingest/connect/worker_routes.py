@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 
-from headrace.model.connector_records import ConnectorRecord, WorkersRecord
+from headrace.kafka.control_records import ConnectorRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger
 from headrace.process.threads import SystemLimit, start_thread
 from ingest.connect.changes import ConnectorChanges

@@ -13,17 +13,11 @@ from urllib.parse import urlsplit
 import structlog
 from msgspec.structs import replace
 
-from headrace.model.connector_records import ConnectorRecord, by_name
+from headrace.kafka.control_records import ConnectorRecord, by_name
 from headrace.model.errors import InvalidConfiguration
 from headrace.names.archive_names import is_topic_name
 from headrace.options import Settings
-from headrace.options.configuration_text import (
-    FileKind,
-    NoReference,
-    ReferenceMissing,
-    References,
-    read_text,
-)
+from headrace.options.configuration_text import FileKind, NoReference, ReferenceMissing, References, read_text
 from headrace.options.given import Problems, SettingsError, as_written
 from headrace.options.merge import decides_nothing, is_of_worker
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
@@ -32,7 +26,7 @@ from headrace.options.worker_text import of_connector, properties_text, worker_p
 from headrace.process.regular_files import read_regular_text
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
-from ingest.http.other_sites import ORIGINS, site_of
+from ingest.http.requests import ORIGINS, site_of
 
 _log = structlog.get_logger(__name__)
 

@@ -10,22 +10,15 @@ from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace.kafka.control_records import TargetState
+from headrace.kafka.control_records import ConnectorRecord, TargetState
 from headrace.model.clock import wall_ms
-from headrace.model.connector_records import ConnectorRecord
 from headrace.model.text_formatting import printable
 from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
 from headrace.options.vendor import Direction
-from headrace.process.own_version import own_version
+from headrace.process.own_process import own_version
 from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
-from ingest.connect.hosted_connector import (
-    HostedConnector,
-    HostedOffsets,
-    HostedPort,
-    as_written,
-    unassigned,
-)
+from ingest.connect.hosted_connector import HostedConnector, HostedOffsets, HostedPort, as_written, unassigned
 from ingest.connect.hosted_connectors import HostedConnectors, runs_as
 from ingest.connect.shown_class import CLASS, direction_of
 from ingest.connect.worker_settings import WorkerSettings

@@ -21,8 +21,7 @@ import structlog
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import json_text, printable
 from headrace.process.threads import start_thread
-from ingest.http.other_sites import is_local, is_loopback, origin_form
-from ingest.http.request_body import HeadLines, body_length, read_body
+from ingest.http.requests import HeadLines, body_length, is_local, is_loopback, origin_form, read_body
 
 _log = structlog.get_logger(__name__)
 

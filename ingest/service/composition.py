@@ -14,7 +14,7 @@ from headrace.kafka.kafka_clients import client_properties
 from headrace.model.clock import wall_ms
 from headrace.model.errors import Exit, LeadershipLost, TakenOver, Unavailable
 from headrace.options import Settings
-from headrace.process.own_version import own_version
+from headrace.process.own_process import own_version
 from headrace.process.threads import ThreadFailures, collecting
 from ingest.http.metrics import Metrics, ProcessMetrics
 from ingest.http.rest.auth import AuthFile
@@ -27,10 +27,10 @@ from ingest.service.endpoints import StatusEndpoints, endpoints
 from ingest.service.idle import Patience
 from ingest.service.leadership_phase import Leader, LeadershipPhase, Past, ProcessComponents, TakenLead
 from ingest.service.patient_start import Stopped
+from ingest.service.rest_adapter import SourceAdapter
 from ingest.service.sink.sink_leader import SinkLeader
 from ingest.service.sink.sink_lifecycle import SinkAdapter
 from ingest.service.sink.sink_statistics import SinkStatistics
-from ingest.service.source_adapter import SourceAdapter
 from ingest.service.source_leader import SourceLeader
 from ingest.service.spark_startup import OwnSlots, SlotSource
 from ingest.service.standby import InstanceSink, InstanceSource, OpenLedger, StandbyLedger

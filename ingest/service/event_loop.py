@@ -17,7 +17,7 @@ from headrace.model.errors import HeadraceError, ObjectForbidden, Unavailable
 from headrace.model.ledger_entry import ControlKey, LedgerEntry
 from headrace.model.objects import ListingPage, S3Object
 from headrace.process.log_levels import is_debug
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from headrace.process.threads import ThreadFailures
 from ingest.service import tombstone_search
 from ingest.service.apply_effects import PROBLEM, EffectsApplier, PostActions
@@ -52,6 +52,7 @@ from ingest.source.notification import (
     parse_notification,
 )
 from ingest.source.planner import Planner
+from listeners import discovery_events
 from listeners.discovery_events import (
     HeadAnswer,
     HeadsWait,
@@ -68,21 +69,7 @@ from listeners.listeners import Listeners
 from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotEvent, SlotReady, SlotRecalled
 
 AppliedBatch = tuple[Applied, ...]
-Event = (
-    OwnEvent
-    | AppliedBatch
-    | FolderPlaces
-    | Received
-    | HeldFull
-    | ListingBegun
-    | ListingPage
-    | ListingFailed
-    | InventoryWaits
-    | HeadsWait
-    | ModeChanged
-    | HeadAnswer
-    | SlotEvent
-)
+Event = OwnEvent | AppliedBatch | FolderPlaces | discovery_events.Event | SlotEvent
 Inbox = queue.SimpleQueue[Event]
 
 

@@ -25,7 +25,7 @@ from headrace.model.errors import (
     Unavailable,
 )
 from headrace.model.ledger_entry import ControlKey
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from headrace.process.threads import start_thread
 from ingest.service.service_events import (
     ComponentProblem,

@@ -29,9 +29,9 @@ from ingest.service.leadership_phase import TakenLead
 from ingest.service.leading import await_ended, close_slots, lead_until_over, void_slots
 from ingest.service.ledger_writes import LedgerMonitor, LedgerWrites, Recovery
 from ingest.service.lifecycle import Lifecycle
+from ingest.service.rest_adapter import SourceAdapter, SourceLeadership
 from ingest.service.slot_states import SlotStates
 from ingest.service.slot_supervisor import SlotComponents, SlotSupervisor
-from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.source_start import (
     InventoriesFound,
     ListingNotes,

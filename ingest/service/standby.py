@@ -26,8 +26,8 @@ from ingest.http.rest.port import (
     SinkPort,
     SourcePort,
 )
+from ingest.service.rest_adapter import known_of, source_topics
 from ingest.service.sink.sink_lifecycle import checkpoints, sink_topics
-from ingest.service.source_adapter import known_of, source_topics
 
 # So long after the last question the ledger is followed, so that who polls does not have it read each time.
 _IDLE_SECONDS: Final = 60.0

@@ -33,7 +33,7 @@ from headrace.model.errors import (
 from headrace.options import Settings
 from headrace.options.settings import S3Settings
 from headrace.options.transforms.read_chain import known_topics
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 from headrace.s3.s3_calls import there_if_told, uploads_if_allowed

@@ -17,8 +17,7 @@ from headrace.model.ledger_entry import State
 from headrace.model.objects import ObjectId
 from headrace.model.slot_protocol import Committed, Finished, Split
 from headrace.model.text_formatting import printable
-from headrace.process.logs import log_together
-from headrace.process.retry_log import problem_kind
+from headrace.process.logs import log_together, problem_kind
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import (
     EventToCommit,

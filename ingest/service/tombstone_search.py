@@ -14,7 +14,7 @@ from headrace.model.ledger_entry import LedgerEntry
 from headrace.model.objects import ObjectId
 from headrace.model.text_formatting import printable
 from headrace.options import Settings
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from headrace.process.threads import start_thread
 from headrace.s3 import new_s3_calls
 from headrace.s3.reader import S3Source

@@ -34,13 +34,7 @@ from ingest.sink.partitions import (
 )
 from ingest.sink.sink_effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from ingest.sink.starting import Refused, grant_of
-from ingest.sink.starts import (
-    ArchiveOptions,
-    LeaderCompletions,
-    PartitionStarts,
-    refused_rewind,
-    rewound,
-)
+from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts, refused_rewind, rewound
 
 
 class Archive:

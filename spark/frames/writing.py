@@ -23,13 +23,7 @@ from headrace.options.declarations.option import Group
 from headrace.options.parsed_options import is_for
 from headrace.options.vendor import Direction
 from spark.frames.batch_splits import Shipped
-from spark.frames.frame_completion import (
-    Completer,
-    CompleterOfBatch,
-    complete,
-    complete_if_free,
-    give_up,
-)
+from spark.frames.frame_completion import Completer, CompleterOfBatch, complete, complete_if_free, give_up
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.written_batches import (

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from headrace.model.sink_protocol import PartitionGrant
-from headrace.s3.rivals import Beginning
+from headrace.s3.completion import Beginning
 from spark.sink.object_keys import ObjectFacts, ObjectNames
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_group import OpenGroup

@@ -24,8 +24,7 @@ from headrace.model.sink_entries import ObjectState, SealedObject, Upload
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.sink_settings import OutputSettings
 from headrace.s3.client import UploadEnded
-from headrace.s3.completion import Completion, CompletionState
-from headrace.s3.rivals import Beginning
+from headrace.s3.completion import Beginning, Completion, CompletionState
 from spark.sink.object_shape import ObjectShape
 from spark.sink.open_object import OpenObject
 from spark.sink.partition_offsets import PartitionOffsets

@@ -13,7 +13,7 @@ from headrace.model.clock import wall_ms
 from headrace.model.errors import HeadraceError
 from headrace.model.sink_entries import Upload
 from headrace.s3.client import UploadEnded
-from headrace.s3.rivals import BEGINS, Beginning, Claim, Prove
+from headrace.s3.completion import BEGINS, Beginning, Claim, Prove
 from headrace.s3.upload_calls import UploadCalls
 from spark.sink.send_pool import InFlight, SendPool
 from spark.sink.spill import Part, PartBuffer, SpillLost

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from headrace.conversion.encoders import with_texts
-from headrace.conversion.null_values import FAILING_NULL, REPORTED_NULL
 from headrace.conversion.sink_records import sink_records
+from headrace.conversion.writable_runs import FAILING_NULL, REPORTED_NULL
 from headrace.formats.converted_records import Conversion, ConvertedRecords, RecordFault
 from headrace.formats.converters.typed_columns import RowsUnread
 from headrace.kafka.consumer.message_columns import FaultReason, truncated_message

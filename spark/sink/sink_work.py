@@ -21,7 +21,7 @@ from headrace.names.name_template import (
     path_text,
     read_name_template,
 )
-from headrace.options.declarations.named_options import ROUTE
+from headrace.options.declarations.option import ROUTE
 from headrace.options.settings import ErrorSettings, KafkaSettings, S3Settings, Settings
 from headrace.options.sink_settings import (
     OF_REGISTRIES,

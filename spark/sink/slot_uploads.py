@@ -12,8 +12,7 @@ import structlog
 from headrace.formats.encoding.encoder import ObjectEncoder
 from headrace.model.sink_entries import SealedObject
 from headrace.s3.client import out_of_files
-from headrace.s3.completion import Completion, CompletionState
-from headrace.s3.rivals import Beginning, Claim, Prove
+from headrace.s3.completion import Beginning, Claim, Completion, CompletionState, Prove
 from headrace.s3.upload_calls import UploadCalls
 from spark.sink.open_object import ObjectTarget, OpenObject
 from spark.sink.send_pool import InFlight, Proof, SendPool

@@ -21,7 +21,6 @@ SOURCES: Final = tuple(
 ELSEWHERE: Final[Mapping[str, tuple[str, ...]]] = {
     # What another process of ours, or `RetryLog` below, has a name for.
     "headrace/process/logs.py": (),
-    "headrace/process/retry_log.py": (),
     "headrace/s3/reader/resumable_get.py": ("WARN version_forbidden",),
     "ingest/service/lifecycle.py": ("WARN paused", "WARN stopped"),
     "ingest/service/sink/sink_statistics.py": ("WARN object_unproven", "ERROR object_quarantined"),

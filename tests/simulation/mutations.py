@@ -66,7 +66,7 @@ MUTATIONS: Final = {
     "a proof before another's object is replaced": Mutation(
         "sink",
         "at least once, a slot that was given up replaces nothing of its successor's",
-        "headrace/s3/rivals.py",
+        "headrace/s3/completion.py",
         "            claim.prove()\n",
         "",
     ),
@@ -150,7 +150,7 @@ MUTATIONS: Final = {
     "a later beginning of the same name": Mutation(
         "layouts",
         "at least once, a name that shows only the last offset keeps the object that begins first",
-        "headrace/s3/rivals.py",
+        "headrace/s3/completion.py",
         "        if there.offset >= ours.offset:",
         "        if True:",
     ),

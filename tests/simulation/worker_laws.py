@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from ingest.connect.changes import shown_config
 from tests.simulation.laws import Finding
 from tests.simulation.scenario import Scenario

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from headrace.kafka.control_records import PAUSE, pause_of
+from headrace.kafka.control_records import PAUSE, ConnectorRecord, pause_of
 from headrace.kafka.leadership import group_id
-from headrace.model.connector_records import ConnectorRecord
 from headrace.model.ledger_entry import encode_key
 from ingest.connect.worker import Worker
 from tests.simulation import web

@@ -16,10 +16,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.formats.connect import ConnectSchema
-from headrace.formats.connect.schema import json_of_schema
 from tests.headrace.formats.connect.schemas import schemas_and_payloads
 from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
+from tests.support.connect_schemas import json_of_schema
 from tests.support.examples import examples
 from tests.support.sink_archives import Written, written
 

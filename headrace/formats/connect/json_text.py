@@ -13,15 +13,7 @@ import pyarrow.compute as pc
 from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets, struct_fields
 from headrace.formats.connect.jackson import jackson_string, jackson_text, java_double, java_float, quoted
 from headrace.formats.connect.payloads import as_connect
-from headrace.formats.connect.schema import (
-    DATE,
-    DECIMAL,
-    TIME,
-    TIMESTAMP,
-    ConnectSchema,
-    Type,
-    decimal_scale,
-)
+from headrace.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Type, decimal_scale
 from headrace.options.schema_settings import STYLE, Astral, DecimalFormat, JsonStyle
 
 # Numbers of this size are written without an exponent by Java, and by Arrow.

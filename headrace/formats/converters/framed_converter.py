@@ -15,13 +15,7 @@ from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_schema import SchemaError
 from headrace.formats.connect import InvalidSchema
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn
-from headrace.formats.converters.framing import (
-    NO_SCHEMA,
-    Framing,
-    SchemaKey,
-    SchemaKeys,
-    glue_inflated_bytes,
-)
+from headrace.formats.converters.framing import NO_SCHEMA, Framing, SchemaKey, SchemaKeys, glue_inflated_bytes
 from headrace.formats.converters.registry_schemas import (
     UNKNOWN_A_SECOND,
     NoSchema,

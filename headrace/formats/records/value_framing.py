@@ -13,13 +13,7 @@ from headrace.formats.connect import InvalidSchema
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema_documents import json_schema_of, protobuf_of
 from headrace.formats.records.decode_options import DecodeOptions
-from headrace.formats.records.protobuf_messages import (
-    WRONG,
-    Types,
-    encoder,
-    types_of,
-    types_of_member,
-)
+from headrace.formats.records.protobuf_messages import WRONG, Types, encoder, types_of, types_of_member
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
 from headrace.formats.records.registry import (
     RegisteredSchema,

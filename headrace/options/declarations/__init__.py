@@ -1,8 +1,9 @@
 """The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
 
 `connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
-becomes of them, `schema` where their schemas are, `restore` what an archive is, `named` transforms and
-routes, `sink` what a sink writes; `foreign` the names of other tools that are accepted without a meaning.
+becomes of them, `schema` where their schemas are, `restore` what an archive is, `sink` what a sink writes.
+`option` has what an option is, those under a name that the configuration chooses (transforms, routes), and
+names of other tools that are accepted without a meaning.
 """
 
 from types import ModuleType
@@ -12,7 +13,7 @@ from headrace.options.declarations import (
     connection_options,
     format_options,
     layout_options,
-    named_options,
+    option,
     reading_options,
     record_options,
     restore_options,
@@ -33,14 +34,14 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(schema_options),
     *_declared(format_options),
     *_declared(restore_options),
-    *_declared(named_options),
+    *_declared(option),
     *_declared(sink_options),
     *_declared(layout_options),
 )
 FAMILIES: Final[tuple[Family, ...]] = (
     *connection_options.FAMILIES,
-    *named_options.FAMILIES,
-    *named_options.ROUTE_FAMILIES,
+    *option.FAMILIES,
+    *option.ROUTE_FAMILIES,
 )
 BY_NAME: Final[dict[str, Option[Any]]] = {option.name: option for option in OPTIONS}
 CANONICAL: Final[dict[str, str]] = {

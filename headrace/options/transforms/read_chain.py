@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from headrace.model.text_formatting import HINTED, did_you_mean, similar
-from headrace.options.declarations.named_options import PREDICATE_ALIASES, TRANSFORM_ALIASES
+from headrace.options.declarations.option import PREDICATE_ALIASES, TRANSFORM_ALIASES
 from headrace.options.given import Entry, Problems
 from headrace.options.topic_expressions import matches, replaced
 from headrace.options.transforms import chain as smt

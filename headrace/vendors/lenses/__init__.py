@@ -2,8 +2,8 @@
 
 names         keys of objects and index files
 rows          what is read; written_values: what is written
-translation   the sink's options in ours; translated_statements, statement_topics: its KCQL, and which topics
-              each statement is of; source_translation: the source's
+translation   the sink's options in ours; translated_statements: its KCQL; source_translation:
+              the source's
 options       what becomes of each option
 kcql          the language
 """

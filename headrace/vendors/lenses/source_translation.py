@@ -8,12 +8,7 @@ from typing import Final
 from headrace.names.archive_names import LayoutName
 from headrace.options.transforms.java_regex import JavaRegexError, java_line
 from headrace.options.value_types import listed
-from headrace.options.vendor import (
-    LENSES_SOURCE,
-    SOURCE_CLASS,
-    Fate,
-    Vendor,
-)
+from headrace.options.vendor import LENSES_SOURCE, SOURCE_CLASS, Fate, Vendor
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.connect.options import (
     ONE_BUCKET,

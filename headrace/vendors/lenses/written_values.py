@@ -105,11 +105,11 @@ def bare_pieces(column: ConvertedColumn, style: JsonStyle, newlines: Newlines) -
             ]
 
 
-def member_pieces(column: ConvertedColumn, style: JsonStyle) -> Pieces:
+def member_pieces(column: ConvertedColumn) -> Pieces:
     """Each key or value as a member of the envelope: bytes as base64, `null` for a null."""
     match column.form:
         case Form.TYPED:
-            return [typed_json(column, style)]
+            return [typed_json(column, ENVELOPED)]
         case Form.JSON:
             return [copied(jackson_column(column.texts(), Astral.RAW))]
         case Form.BYTES:
@@ -166,7 +166,7 @@ class LensesJsonRows:
                 if name not in self._fields:
                     return []
                 column = records.key if name == "key" else records.value
-                return [(None, [b'"%b":' % name.encode(), *member_pieces(column, ENVELOPED)])]
+                return [(None, [b'"%b":' % name.encode(), *member_pieces(column)])]
             case _:
                 field = name.removesuffix("IsArray")
                 column = records.key if field == OutputField.KEY else records.value

@@ -26,7 +26,7 @@ from headrace.model.sink_entries import (
     is_sink_key,
 )
 from headrace.options import Settings
-from headrace.process.own_version import own_version
+from headrace.process.own_process import own_version
 from ingest.checks.probes.machine import NoAnswer, read_running_status
 from ingest.http.snapshot import SinkPartition, SinkStatus, Snapshot, newest_quarantined
 

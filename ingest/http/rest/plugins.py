@@ -14,14 +14,8 @@ from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Problem, SettingsError, as_written, canonical
 from headrace.options.parsed_options import is_for
 from headrace.options.secret import NO_VALUE
-from headrace.options.vendor import (
-    AIVEN_SOURCE,
-    OTHER_SOURCES,
-    SINK_CLASSES,
-    SOURCE_CLASSES,
-    Direction,
-)
-from headrace.process.own_version import own_version
+from headrace.options.vendor import AIVEN_SOURCE, OTHER_SOURCES, SINK_CLASSES, SOURCE_CLASSES, Direction
+from headrace.process.own_process import own_version
 from headrace.process.regular_files import read_regular
 from headrace.vendors.load import load
 

@@ -16,7 +16,7 @@ from headrace.model.text_formatting import json_text
 from headrace.options.given import Problem
 from headrace.vendors.class_names import sink_class
 from ingest.http.http_server import Request, Response
-from ingest.http.other_sites import ORIGINS, is_of_another_site, site_of
+from ingest.http.requests import ORIGINS, is_of_another_site, site_of
 from ingest.http.rest import plugins, router
 from ingest.http.rest.plugins import InvalidPluginConfig
 from ingest.http.rest.port import (

@@ -16,7 +16,7 @@ import structlog
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.settings import TraceSettings
-from headrace.process.own_version import own_version
+from headrace.process.own_process import own_version
 from headrace.process.threads import start_thread
 from ingest.http.traces.object_traces import SendTrace, Span, Trace
 

@@ -16,13 +16,7 @@ from typing import Final, NamedTuple
 from headrace.model.objects import ListingPage, Route, S3Object
 from headrace.names.archive_names import any_of, is_bookkeeping
 from ingest.source.catalogue.expiry import Expiry
-from ingest.source.catalogue.ledger_view import (
-    DecodedEntry,
-    KnownEntry,
-    Overlay,
-    last_below,
-    place_before,
-)
+from ingest.source.catalogue.ledger_view import DecodedEntry, KnownEntry, Overlay, last_below, place_before
 
 # Each is decoded: some 20 ms.
 _UNLISTED_IN_A_TURN: Final = 2_000

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 import pytest
 from confluent_kafka import Producer
 
-from headrace.kafka.control_records import OWNER, Owner, encode_control
+from headrace.kafka.control_records import OWNER, ConnectorRecord, Owner, connector_key, encode_control
 from headrace.kafka.data_topics import OutputTopics, TopicSurvey
 from headrace.kafka.ledger_topic import is_ledgers
 from headrace.kafka.producer.topic_limits import TopicLimits
-from headrace.model.connector_records import ConnectorRecord, connector_key
 from headrace.model.errors import InvalidConfiguration, InvalidObject
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId

@@ -9,7 +9,7 @@ from headrace.options import Settings, SettingsError
 from headrace.options.choices import IsolationLevel, OffsetReset
 from headrace.options.sink_settings import ReadSettings
 from headrace.vendors.load import load
-from ingest.cli.lint_and_translate import translated_shape
+from ingest.cli.configuration_commands import translated_shape
 from tests.headrace.options.loading import COMPLETE, no_file
 
 _SINK: Mapping[str, str] = {

@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from headrace.process.descriptors import raised
+from headrace.process.own_process import raised
 
 _SOFT: Final = 256
 _ENDLESS: Final = resource.RLIM_INFINITY
-_RAISE: Final = "from headrace.process.descriptors import raise_descriptor_limit as call; args = ()"
+_RAISE: Final = "from headrace.process.own_process import raise_descriptor_limit as call; args = ()"
 # Without Java there is nothing after it.
 _COMMAND: Final = """
 from pathlib import Path

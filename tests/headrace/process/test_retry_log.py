@@ -9,7 +9,7 @@ import structlog.testing
 
 from headrace.model.errors import SourceUnavailable, Unavailable
 from headrace.model.ledger_entry import ControlKey
-from headrace.process.retry_log import RetryLog
+from headrace.process.logs import RetryLog
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.service_events import Written
 

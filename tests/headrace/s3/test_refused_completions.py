@@ -8,8 +8,7 @@ import pytest
 
 from headrace.model.errors import AccessDenied
 from headrace.model.sink_entries import Upload
-from headrace.s3.completion import Completion, CompletionState
-from headrace.s3.rivals import Claim
+from headrace.s3.completion import Claim, Completion, CompletionState
 from headrace.s3.upload_calls import new_upload_calls
 from tests.headrace.s3.scripted_s3 import BUCKET, error, said, settings
 from tests.spark.sink.upload_settings import PLAIN

@@ -21,12 +21,15 @@ from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption
 from headrace.s3.client import UploadEnded, WriteConflict
 from headrace.s3.completion import (
+    BEGINS,
+    Beginning,
+    Claim,
     Completion,
     CompletionState,
+    Prove,
     SentPart,
     accepted_parts,
 )
-from headrace.s3.rivals import BEGINS, Beginning, Claim, Prove
 from headrace.s3.upload_calls import UploadCalls
 from tests.spark.sink.upload_settings import upload_calls
 from tests.support import aws

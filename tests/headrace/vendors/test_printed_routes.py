@@ -7,7 +7,7 @@ import pytest
 
 from headrace.options import SettingsError
 from headrace.options.declarations import BY_NAME
-from ingest.cli.lint_and_translate import translated_shape
+from ingest.cli.configuration_commands import translated_shape
 from tests.headrace.vendors.test_own_options import ALL, choices
 from tests.ingest.cli.test_translate import meaning
 from tests.support.sink_archives import sink_settings

@@ -27,11 +27,11 @@ from ingest.checks.probes.preview import Preview
 from ingest.checks.probes.sink_topics import Backlog
 from ingest.checks.probes.status_reader import entry_shape
 from ingest.checks.setup import Step
+from ingest.cli.configuration_commands import lint_shape as lint_shape_of
+from ingest.cli.configuration_commands import shape_of as option_shape_of
+from ingest.cli.configuration_commands import translated_shape as translation_shape_of
 from ingest.cli.explain import explained
-from ingest.cli.lint_and_translate import lint_shape as lint_shape_of
-from ingest.cli.lint_and_translate import translated_shape as translation_shape_of
 from ingest.cli.object_command import CommandRequest, SelectedObject, shape_of
-from ingest.cli.option_reference import shape_of as option_shape_of
 from ingest.cli.plan import shape_of as plan_shape_of
 from ingest.cli.setup import shape_of as step_shape_of
 from ingest.cli.sink_check_and_plan import shape_of as sink_plan_shape_of
@@ -201,4 +201,4 @@ def test_commands_answer_by_one_report() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call) and ast.unparse(node).startswith("typer.echo(json_text(")
     }
-    assert printing == {"option_reference: typer.echo(json_text(json_schema(), indent=2))"}
+    assert printing == {"configuration_commands: typer.echo(json_text(json_schema(), indent=2))"}

@@ -69,7 +69,7 @@ def _signalled(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("module", ["typer", "ingest.cli.lint_and_translate", "headrace.vendors.load"])
+@pytest.mark.parametrize("module", ["typer", "ingest.cli.configuration_commands", "headrace.vendors.load"])
 def test_a_signal_while_a_command_loads(
     module: str, number: signal.Signals, configuration: Callable[[str], str]
 ) -> None:

@@ -13,7 +13,7 @@ from headrace.options.choices import InputFormat
 from headrace.options.sink_settings import SinkSettings
 from headrace.options.vendor import AIVEN_SOURCE
 from headrace.vendors.load import load, vendor_of
-from ingest.cli.lint_and_translate import translated_shape
+from ingest.cli.configuration_commands import translated_shape
 from tests.headrace.options.loading import load_with, no_file
 from tests.headrace.vendors.archive import archives
 from tests.headrace.vendors.test_vendor_sources import TRANSLATED

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kafka.control_records import TargetState
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord, TargetState
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
+from headrace.kafka.control_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.model.errors import Unavailable
 from headrace.options import Settings
 from ingest.connect.changes import ConnectorChanges

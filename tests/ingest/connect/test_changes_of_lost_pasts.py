@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.kafka.control_records import ConnectorRecord, connector_key, encode
 from headrace.model.clock import wall_ms
-from headrace.model.connector_records import ConnectorRecord, connector_key, encode
 from headrace.options.value_types import HostPort
 from ingest.connect.other_workers import Sender
 from ingest.connect.worker_routes import reading_elsewhere

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.model.connector_records import connector_key
+from headrace.kafka.control_records import connector_key
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from ingest.connect.configuration_reading import await_read_back, is_read_to

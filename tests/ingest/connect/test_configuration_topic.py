@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
 from headrace.kafka.admin import KafkaAdmin
-from headrace.model.connector_records import ConnectorRecord, connector_key, connector_records, encode
+from headrace.kafka.control_records import ConnectorRecord, connector_key, connector_records, encode
 from headrace.model.errors import InvalidConfiguration, InvalidLedger, TopicMissing, Unavailable
 from headrace.model.ledger_entry import encode_key
 from ingest.connect.changes import RecordTooLarge

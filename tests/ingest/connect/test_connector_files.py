@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.connector_records import ConnectorRecord, encode
+from headrace.kafka.control_records import ConnectorRecord, encode
 from headrace.options import SettingsError
 from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import ConnectorFiles

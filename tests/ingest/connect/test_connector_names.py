@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, connector_key, encode
+from headrace.kafka.control_records import ConnectorRecord, connector_key, encode
 from headrace.options import SettingsError
 from ingest.connect.connector_loading import Loading
 from ingest.connect.worker_settings import ConnectorFiles

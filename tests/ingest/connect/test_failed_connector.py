@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
 from headrace.options import Settings
 from headrace.vendors.load import load

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from headrace.model.connector_records import connector_key
+from headrace.kafka.control_records import connector_key
 from headrace.model.ledger_entry import encode_key
 from tests.ingest.connect.both_ways import BothWays
 from tests.support import aws, kafka

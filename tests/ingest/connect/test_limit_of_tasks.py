@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.connect.connector_configurations import ConfigurationTopic

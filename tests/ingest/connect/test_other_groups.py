@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, WorkerRecord, WorkersRecord, connector_key
+from headrace.kafka.control_records import ConnectorRecord, WorkerRecord, WorkersRecord, connector_key
 from headrace.options.value_types import HostPort
 from ingest.connect.other_workers import Sender, group_mark, is_of_other_group
 from ingest.connect.worker import Worker

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.kafka.control_records import TargetState
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord, TargetState
 from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.options import SettingsError
 from headrace.options.describe import unresolved

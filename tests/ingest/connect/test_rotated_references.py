@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, connector_records
+from headrace.kafka.control_records import ConnectorRecord, connector_records
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges
 from ingest.connect.connector_loading import Loading

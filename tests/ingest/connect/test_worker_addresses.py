@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, WorkerRecord, WorkersRecord
+from headrace.kafka.control_records import ConnectorRecord, WorkerRecord, WorkersRecord
 from headrace.model.errors import InvalidConfiguration
 from headrace.options.value_types import HostPort
 from ingest.connect.other_workers import Liveness, forward, refuses_connections

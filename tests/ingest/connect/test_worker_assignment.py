@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from headrace.kafka.control_records import WorkerRecord, WorkersRecord
 from ingest.connect.assignment import Unplaced, assign
 
 NAMES = st.frozensets(st.sampled_from([f"c{number}" for number in range(12)]))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import (
+from headrace.kafka.control_records import (
     WORKERS,
     ConnectorRecord,
     connector_key,

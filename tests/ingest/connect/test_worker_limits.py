@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from headrace.options import Settings, SettingsError
 from headrace.vendors.load import load
 from ingest.connect.connector_loading import Loading

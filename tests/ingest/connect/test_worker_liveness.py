@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from headrace.model.connector_records import WorkerRecord, WorkersRecord
+from headrace.kafka.control_records import WorkerRecord, WorkersRecord
 from headrace.model.errors import Unavailable
 from ingest.connect.other_workers import BrokerContact, Liveness, refusal_of, refuses_connections
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, WorkerRecord, WorkersRecord
+from headrace.kafka.control_records import ConnectorRecord, WorkerRecord, WorkersRecord
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.rest.rest_routes import LIST_SECONDS
 from ingest.http.rest.server import FORWARDED

@@ -7,7 +7,7 @@ from email.message import Message
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord, WorkerRecord, WorkersRecord
+from headrace.kafka.control_records import ConnectorRecord, WorkerRecord, WorkersRecord
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.process.log_levels import LoggerLevels
 from ingest.connect.changes import ConnectorChanges

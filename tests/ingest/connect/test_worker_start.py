@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 from structlog.testing import capture_logs
 
-from headrace.model.connector_records import WORKERS, WorkerRecord, WorkersRecord, encode, workers_record
+from headrace.kafka.control_records import WORKERS, WorkerRecord, WorkersRecord, encode, workers_record
 from headrace.model.errors import Exit, HeadraceError, Unavailable
 from headrace.model.ledger_entry import ControlKey
 from headrace.process.threads import ThreadFailures

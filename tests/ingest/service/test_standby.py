@@ -28,8 +28,8 @@ from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, 
 from ingest.http.rest.port import NotLeading
 from ingest.http.snapshot import Snapshot, SnapshotHolder
 from ingest.service import standby
+from ingest.service.rest_adapter import SourceAdapter, SourceLeadership
 from ingest.service.sink.sink_lifecycle import SinkAdapter
-from ingest.service.source_adapter import SourceAdapter, SourceLeadership
 from ingest.service.standby import InstanceSink, InstanceSource, StandbyLedger
 from tests.support.until import until_sync
 

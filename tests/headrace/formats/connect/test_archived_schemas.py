@@ -15,10 +15,11 @@ from headrace.formats.connect.avro_text import (
     lenses_envelope,
 )
 from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.schema import json_of_schema, schema_of_json
+from headrace.formats.connect.schema import schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.options.schema_settings import CONVERTER, S3_SINK, AvroOptions
 from tests.headrace.formats.connect.archived_schemas import avro_schemas, source_schemas
+from tests.support.connect_schemas import json_of_schema
 
 _TEXT = plain(Type.STRING, optional=True)
 _BYTES = plain(Type.BYTES, optional=True)

@@ -19,7 +19,7 @@ from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.payloads import PayloadSchema, as_connect, with_defaults
-from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, json_of_schema, schema_of_json
+from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converters.avro_reader import AvroReader
 from headrace.formats.converters.typed_columns import RowFaults
@@ -27,6 +27,7 @@ from headrace.formats.encoding.avro_binary import encoded
 from headrace.options.choices import JsonFormat
 from headrace.options.schema_settings import CONVERTER, S3_SINK, AvroOptions, JsonStyle
 from tests.headrace.formats.connect.schemas import PAIRS, Pair, schemas_and_payloads
+from tests.support.connect_schemas import json_of_schema
 
 _OPTIONS = pytest.mark.parametrize("options", [CONVERTER, S3_SINK], ids=["converter", "s3_sink"])
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.payloads import as_connect
-from headrace.formats.connect.schema import json_of_schema
 from headrace.formats.converted_records import ConvertedColumn, Form
 from headrace.formats.converters.typed_columns import TypedColumn
 from tests.headrace.formats.transforms.transformed import JSON, Row, chain, converted, sink_of
+from tests.support.connect_schemas import json_of_schema
 from tests.support.connect_transforms import Given, connect_answers
 
 # Differences that are meant: Java writes any year, and Kafka takes the default of a field of a null.

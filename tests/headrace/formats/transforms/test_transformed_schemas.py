@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.formats.connect import ConnectSchema, Default, Type, plain, struct
-from headrace.formats.connect.schema import TIMESTAMP, json_of_schema
+from headrace.formats.connect.schema import TIMESTAMP
 from tests.headrace.formats.transforms.transformed import KAFKA, WITH_SCHEMA, Row, chain, converted
+from tests.support.connect_schemas import json_of_schema
 
 _PLACE = struct(("city", plain(Type.STRING)), name="com.acme.Place", version=3)
 _TIME = ConnectSchema(type=Type.INT64, name=TIMESTAMP, version=1)

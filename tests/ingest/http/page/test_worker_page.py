@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from headrace.model.connector_records import ConnectorRecord
+from headrace.kafka.control_records import ConnectorRecord
 from ingest.connect.hosted_connector import HostedConnector
 from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import HttpServer, Request, Response

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.options.value_types import HostPort
 from ingest.http.http_server import HttpServer, Request, Response
-from ingest.http.request_body import read_body
+from ingest.http.requests import read_body
 from ingest.http.rest.server import rest_server
 from tests.ingest.http.rest.raw import connected
 

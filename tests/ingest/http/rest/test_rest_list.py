@@ -16,7 +16,7 @@ from ingest.http.rest.rest_offsets import SourceOffsets
 from ingest.http.rest.rest_routes import RestRoutes, ServedConnector
 from ingest.http.rest.router import Loggers
 from ingest.http.snapshot import Snapshot, SnapshotHolder
-from ingest.service.source_adapter import SourceAdapter, SourceLeadership
+from ingest.service.rest_adapter import SourceAdapter, SourceLeadership
 from tests.ingest.http.rest.recording_connector import IDENTITY, READER, FakeConnector
 
 

@@ -10,7 +10,7 @@ from headrace.kafka.data_topics import SurveyedPartition
 from headrace.options import Settings, SettingsError
 from headrace.vendors.lenses.names import IndexPlace
 from headrace.vendors.load import load
-from ingest.cli.lint_and_translate import translated_shape
+from ingest.cli.configuration_commands import translated_shape
 from ingest.service.sink.earlier_archive import EarlierArchives, IndexedOffsets, LensesIndex
 from tests.headrace.options.loading import no_file
 

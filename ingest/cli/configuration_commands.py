@@ -1,4 +1,4 @@
-"""`headrace lint` and `headrace translate`: a configuration checked, or printed in our own options."""
+"""`headrace lint`, `translate` and `options`: a configuration checked, or in our options; what these are."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -6,16 +6,30 @@ from typing import Annotated, Any
 import typer
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.model.text_formatting import counted, json_text, printable
+from headrace.model.text_formatting import counted, did_you_mean, json_text, printable
 from headrace.options import Settings, describe
 from headrace.options.client_translation import GROUP
+from headrace.options.declarations import BY_NAME, CANONICAL, FAMILIES, OPTIONS
 from headrace.options.declarations.connection_options import NAME
+from headrace.options.declarations.option import Option
+from headrace.options.document import json_schema
 from headrace.options.given import as_written
 from headrace.options.sink_settings import SinkSettings
+from headrace.options.suggestions import suggested
 from headrace.options.vendor import AIVEN_SOURCES, Direction
 from headrace.options.vendor_translation import TranslatedLine
 from headrace.options.worker_limits import BROKERS
-from ingest.cli.cli_options import AsJson, AskedFormat, AskedLevel, Config, Report, Sets, WorkerConfig, log_as
+from ingest.cli.cli_options import (
+    AsJson,
+    AskedFormat,
+    AskedLevel,
+    Config,
+    Report,
+    Sets,
+    WorkerConfig,
+    log_as,
+    option_names,
+)
 from ingest.cli.configuration import read_settings
 
 Strict = Annotated[bool, typer.Option("--strict", help="A warning is a problem: exit code 1.")]
@@ -197,3 +211,76 @@ def _notes(found: dict[str, Any]) -> Iterator[str]:
         yield f"{each['option']:<{width}}  {each['fate']:<8}  {each['note']}"
     for warning in found["warnings"]:
         yield f"warning: {warning}"
+
+
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME...]",
+        help="Options, or the beginning of their names; all when left out.",
+        autocompletion=option_names,
+    ),
+]
+Schema = Annotated[bool, typer.Option("--schema", help="Print a JSON schema of configurations, for editors.")]
+
+
+def options(names: Names = None, as_json: AsJson = False, *, schema: Schema = False) -> None:
+    """Print the reference of options: values, default, meaning. Contacts nothing and reads no file."""
+    if schema:
+        typer.echo(json_text(json_schema(), indent=2))
+        return
+    found = [each for name in names or [""] for each in _matching(name)]
+    width = max(len(each.name) for each in found)
+    lines = (
+        ["\n\n".join("\n".join(_lines_of(each)) for each in found)]
+        if names
+        else [f"{each.name:<{width}}  {_default(each)}" for each in found]
+    )
+    Report([shape_of(each) for each in found], lines).show(as_json=as_json)
+
+
+def shape_of(option: Option[Any]) -> dict[str, Any]:
+    """What the command prints as JSON for one option."""
+    return {
+        "name": option.name,
+        "group": str(option.group),
+        "value": option.form.expected,
+        "default": option.default,
+        "default_says": option.default_says,
+        "required": option.required,
+        "secret": option.is_secret,
+        "importance": option.importance,
+        "also": list(option.aliases),
+        "doc": option.doc,
+    }
+
+
+def _matching(name: str) -> list[Option[Any]]:
+    """The option of this name, else all whose names begin with it; InvalidConfiguration for none."""
+    if (known := BY_NAME.get(CANONICAL.get(name, ""))) is not None:
+        return [known]
+    found = [option for option in OPTIONS if option.name.startswith(name)]
+    if found:
+        return found
+    family = next((each for each in FAMILIES if name.startswith(each.prefix)), None)
+    if family is not None:
+        raise InvalidConfiguration(f"{name}: one of the options {family.prefix}*: {family.doc}")
+    hint = did_you_mean(suggested(name, CANONICAL), otherwise="`headrace options` lists all")
+    raise InvalidConfiguration(f"{name!r} is not an option of Headrace; {hint}")
+
+
+def _lines_of(option: Option[Any]) -> Iterator[str]:
+    yield option.name
+    yield f"  {option.doc}"
+    yield f"  Value: {option.form.expected}{', never shown' if option.is_secret else ''}"
+    yield f"  Default: {_default(option)}"
+    if option.aliases:
+        yield f"  Also written: {', '.join(option.aliases)}"
+
+
+def _default(option: Option[Any]) -> str:
+    if option.required:
+        return "required"
+    if option.default is not None:
+        return option.default or '""'
+    return option.default_says or "not set"
