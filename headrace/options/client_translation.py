@@ -268,7 +268,7 @@ def client_properties(
                 given.pop(GROUP, None)
         into = Translation(problems, found.warnings)
         of_role = translated(role, given, read_bytes=read_bytes, into=into)
-        fit(role, of_role, given, values, into)
+        fit(role, of_role, given, values, into, is_sink=is_sink)
         if IAM in of_role:
             _refuse_anonymous(values)
         if values.are_good(connection_options.BOOTSTRAP_SERVERS):
