@@ -227,7 +227,7 @@ def unused_entries(given: Mapping[str, Entry]) -> dict[str, Entry]:
 def _used(role: Role, gathered: Gathered) -> dict[str, Entry]:
     """The entries for one kind of client, without those of a worker's file that it does not use."""
     given = layered(role, gathered)
-    return _without_unused(_without_effect(given, gathered), gathered)
+    return _without_unused(role, _without_effect(given, gathered), gathered)
 
 
 def _is_of_worker(entry: Entry, gathered: Gathered) -> bool:
@@ -250,13 +250,13 @@ def _without_effect(given: dict[str, Entry], gathered: Gathered) -> dict[str, En
 _WHOLE: Final = ("ssl.truststore.", "ssl.keystore.", "sasl.")
 
 
-def _without_unused(given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+def _without_unused(role: Role, given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
     """What is left without Java's words of a worker's file that a client does not use: Connect reads none.
 
     They may be there for another kind of client, or for the worker's own listeners. Of a protocol that is not
     known, as its reference is not followed, all is left; so are names that are misspelt.
     """
-    if _protocol(given) not in _UNUSED:
+    if _protocol(given) not in _UNUSED or _is_protocol_lost(role, given, gathered):
         return given
     unused = unused_entries(given)
     mixed = tuple(
@@ -274,6 +274,12 @@ def _without_unused(given: dict[str, Entry], gathered: Gathered) -> dict[str, En
     return {name: entry for name, entry in given.items() if name not in left_out}
 
 
+def _is_protocol_lost(role: Role, given: Mapping[str, Entry], gathered: Gathered) -> bool:
+    name = "security.protocol"
+    farther = {name, f"{role}.{name}"} if name not in given else set()
+    return not gathered.broken.isdisjoint({f"{role}.override.{name}", *farther})
+
+
 def _is_of_iam(given: Mapping[str, Entry]) -> bool:
     """Whether a log-in by AWS IAM is meant: where no client logs in by it that is a problem."""
     trial = Translation(Problems())
@@ -287,7 +293,7 @@ def _unused_warnings(gathered: Gathered) -> dict[str, None]:
     whose: dict[str, list[str]] = {}
     for role in ROLES:
         given = _without_effect(layered(role, gathered), gathered)
-        left_out = given.keys() - _without_unused(given, gathered).keys()
+        left_out = given.keys() - _without_unused(role, given, gathered).keys()
         if left_out:
             protocol = f"{_protocol(given)}{'' if 'security.protocol' in given else ', as it is not set'}"
             found.setdefault(protocol, {}).update(dict.fromkeys(given[name].spelled for name in left_out))

@@ -246,16 +246,19 @@ def test_a_store_s_password_of_a_connector_meets_the_store_of_the_worker(
     assert not found.warnings
 
 
-def test_a_protocol_that_is_not_followed_leaves_out_nothing() -> None:
+@pytest.mark.parametrize(("store", "problems"), [("/me.p12", []), ("/me.jks", ["ssl.keystore.location"])])
+@pytest.mark.parametrize("password", [{}, {"ssl.keystore.password": "shh"}])
+def test_a_protocol_that_is_not_followed_leaves_out_nothing(
+    store: str, problems: list[str], password: dict[str, str]
+) -> None:
     """Where a configuration is validated: the store may be used."""
-    given = _AIVEN_SINK | _CONVERTERS | {"ssl.keystore.password": "shh", "security.protocol": "${env:P}"}
     found = validated(
         _AIVEN_SINK["connector.class"],
-        given,
-        "bootstrap.servers=broker:9092\nssl.keystore.location=/me.p12\n",
+        _AIVEN_SINK | _CONVERTERS | password | {"security.protocol": "${env:P}"},
+        f"bootstrap.servers=broker:9092\nssl.keystore.location={store}\n",
         (),
     )
-    assert found["error_count"] == 0, [one for one in found["configs"] if one["value"]["errors"]]
+    assert [one["value"]["name"] for one in found["configs"] if one["value"]["errors"]] == problems
 
 
 @pytest.mark.parametrize(
