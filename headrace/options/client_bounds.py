@@ -7,6 +7,7 @@ as the nearest that it does, with a warning; what neither takes is a problem. Of
 holds all of it against the library itself.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from itertools import product
@@ -31,6 +32,7 @@ _FIRST: Final = "reconnect.backoff.ms"
 _LAST: Final = "reconnect.backoff.max.ms"
 _FETCHED: Final = "fetch.max.bytes"
 _RECEIVED: Final = "receive.message.max.bytes"
+_QUEUED: Final = "queued.max.messages.kbytes"
 
 
 class Compressed(StrEnum):
@@ -89,7 +91,7 @@ RANGES: Final[Mapping[str, tuple[int, int]]] = {
     _QUEUE: (1, _INT),
     "queue.buffering.max.messages": (0, _INT),
     "queue.buffering.max.ms": (0, 900_000),
-    "queued.max.messages.kbytes": (1, 2_097_151),
+    _QUEUED: (1, 2_097_151),
     "queued.min.messages": (1, 10_000_000),
     _RECEIVED: (1_000, _INT),
     _LAST: (0, 3_600_000),
@@ -227,9 +229,13 @@ def _chosen(entry: Entry, known: Mapping[str, str], into: Translation, *, expect
     return found
 
 
+# Before what is added, and what is left out.
+_SIGN: Final = re.compile("^[-+]")
+
+
 def _contexts(entry: Entry, into: Translation) -> str | None:
     found = [one.strip() for one in entry.text.split(",") if one.strip()]
-    if not found or not {one.lower().removeprefix("-") for one in found} <= names.CONTEXTS:
+    if not found or not {_SIGN.sub("", one.lower()) for one in found} <= names.CONTEXTS:
         into.refuse(entry, f"expected one or several, with commas, of {', '.join(sorted(names.CONTEXTS))}")
         return None
     return ",".join(found)
@@ -247,11 +253,21 @@ _REQUEST_MS: Final = 30_000
 _FIRST_MS: Final = 100
 _LAST_MS: Final = 10_000
 _FETCHED_BYTES: Final = 52_428_800
+_LEAST_FETCHED_BYTES: Final = 1_000_000
+# What is fetched by our own properties, by which it is bounded: of the ledger, and by a sink's reader.
+_LEDGER_BYTES: Final = 33_554_432
+_READER_BYTES: Final = 4_194_304
 _AROUND_A_FETCH: Final = 512
 
 
 def fit(
-    role: Role, found: dict[str, str], given: Mapping[str, Entry], values: Values, into: Translation
+    role: Role,
+    found: dict[str, str],
+    given: Mapping[str, Entry],
+    values: Values,
+    into: Translation,
+    *,
+    is_sink: bool,
 ) -> None:
     """Bring the properties of a client to what librdkafka and the protocol take together.
 
@@ -261,7 +277,7 @@ def fit(
     if role == "producer":
         _fit_producer(found, given, values, into)
     elif role == "consumer":
-        _fit_received(found, given, into)
+        _fit_received(found, given, into, is_sink=is_sink)
         _fit_consumer(found, given, values, into)
 
 
@@ -369,14 +385,36 @@ def _hold_a_record(
             )
 
 
-def _fit_received(found: dict[str, str], given: Mapping[str, Entry], into: Translation) -> None:
+def _fit_received(
+    found: dict[str, str], given: Mapping[str, Entry], into: Translation, *, is_sink: bool
+) -> None:
     """Note an answer of brokers that is too small for what is fetched, with which no consumer is made."""
-    least = int(found.get(_FETCHED, _FETCHED_BYTES)) + _AROUND_A_FETCH
-    if _RECEIVED in given and _RECEIVED in found and int(found[_RECEIVED]) < least:
-        whose = (
-            given[_FETCHED].spelled if _FETCHED in found else f"{_FETCHED} ({_FETCHED_BYTES:,} unless set)"
+    if _RECEIVED not in given or _RECEIVED not in found:
+        return
+    fetched = _fetched(found, given, is_sink=is_sink)
+    largest = max(fetched)
+    least = largest + _AROUND_A_FETCH
+    if int(found[_RECEIVED]) < least:
+        into.refuse(
+            given[_RECEIVED],
+            f"must be {least:,} at least: {fetched[largest]} and {_AROUND_A_FETCH} around it",
         )
-        into.refuse(given[_RECEIVED], f"must be {least:,} at least: {whose} and {_AROUND_A_FETCH} around it")
+
+
+def _fetched(found: Mapping[str, str], given: Mapping[str, Entry], *, is_sink: bool) -> dict[int, str]:
+    """How many bytes each consumer fetches at most, and by what; unless set no more than its queue."""
+    if _FETCHED in found:
+        fetched = {int(found[_FETCHED]): given[_FETCHED].spelled}
+    elif _QUEUED in found and (queued := int(found[_QUEUED]) * 1_024) < _FETCHED_BYTES:
+        fetched = {
+            max(queued, _LEAST_FETCHED_BYTES): given[_QUEUED].spelled,
+            _LEDGER_BYTES: f"what is fetched of the ledger ({_LEDGER_BYTES:,} unless {_FETCHED} is set)",
+        }
+    else:
+        fetched = {_FETCHED_BYTES: f"{_FETCHED} ({_FETCHED_BYTES:,} unless set)"}
+    if is_sink:
+        fetched.setdefault(_READER_BYTES, f"what a sink's readers fetch ({_READER_BYTES:,})")
+    return fetched
 
 
 def _fit_consumer(

@@ -29,6 +29,7 @@ from headrace.options.tls import (
     put_ciphers,
     put_key_store,
     put_trust_store,
+    speaks_old_tls,
     with_line_breaks,
 )
 from headrace.options.token_logins import IAM
@@ -41,6 +42,8 @@ ISOLATION: Final = "isolation.level"
 RESET: Final = "auto.offset.reset"
 NAMES: Final = (ISOLATION, RESET)
 GROUP: Final = "group.id"
+_SUITES: Final = "ssl.cipher.suites"
+_VERSIONS: Final = "ssl.enabled.protocols"
 
 
 def read_settings(given: Mapping[str, Entry], problems: Problems) -> ReadSettings:
@@ -100,7 +103,12 @@ def translated(
     put_trust_store(given, read_bytes, into)
     put_key_store(given, into)
     for name, entry in given.items():
-        if name not in CONSUMED and name not in names.STORES:
+        if name == _SUITES and not _protocol(given).endswith("SSL"):
+            # They may be of a worker's listeners: no client asks for them.
+            into.put(name, entry.text, entry)
+        elif name == _VERSIONS and speaks_old_tls(given.get(_SUITES)):
+            into.refuse(entry, f"older TLS is spoken, too, by @SECLEVEL=0 in {_SUITES}; remove that")
+        elif name not in CONSUMED and name not in names.STORES:
             _put(role, name, entry, into)
     return into.result()
 
@@ -168,7 +176,7 @@ def _put_pem(name: str) -> Callable[[Entry, Translation], None]:
 _SPECIAL: Final[dict[str, Callable[[Entry, Translation], None]]] = {
     "ssl.endpoint.identification.algorithm": _put_endpoint_check,
     "sasl.kerberos.kinit.cmd": _put_kinit,
-    "ssl.cipher.suites": put_ciphers,
+    _SUITES: put_ciphers,
     "buffer.memory": _put_buffer_memory,
     **{name: _put_pem(name) for name in INLINE},
 }
@@ -200,41 +208,117 @@ def _shared(entries: Mapping[str, Entry]) -> dict[str, Entry]:
     return {name: entry for name, entry in entries.items() if name.startswith(_SHARED)}
 
 
-# What these have no use for: PLAINTEXT, the default, for neither.
-_UNUSED: Final = {"SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
+_BOTH: Final = ("sasl.", "ssl.")
+# What these have no use for.
+_UNUSED: Final = {"PLAINTEXT": _BOTH, "SSL": ("sasl.",), "SASL_PLAINTEXT": ("ssl.",), "SASL_SSL": ()}
+
+
+def _protocol(given: Mapping[str, Entry]) -> str:
+    entry = given.get("security.protocol")
+    return "PLAINTEXT" if entry is None else entry.text.strip().upper()
 
 
 def unused_entries(given: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return the entries of log-ins and of TLS that a client has no use for, by its protocol."""
-    protocol = given.get("security.protocol")
-    named = "" if protocol is None else protocol.text.strip().upper()
-    prefixes = _UNUSED.get(named, ("sasl.", "ssl."))
+    prefixes = _UNUSED.get(_protocol(given), _BOTH)
     return {name: entry for name, entry in given.items() if name.startswith(prefixes)}
 
 
-def _without_unused(given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+def _used(role: Role, gathered: Gathered) -> dict[str, Entry]:
+    """The entries for one kind of client, without those of a worker's file that it does not use."""
+    given = layered(role, gathered)
+    return _without_unused(role, _without_effect(given, gathered), gathered)
+
+
+def _is_of_worker(entry: Entry, gathered: Gathered) -> bool:
+    return any(entry is one for one in gathered.worker.values())
+
+
+def _without_effect(given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+    """What is left without what is so here in any case: only the nearest layer's word counts."""
+    is_old = speaks_old_tls(given.get(_SUITES))
+    return {
+        name: entry
+        for name, entry in given.items()
+        if not _is_of_worker(entry, gathered)
+        or (name == _VERSIONS and is_old)
+        or not names.is_without_effect(name, entry.text)
+    }
+
+
+# What is left out whole, or not at all: the rest would mean something else, or nothing.
+_WHOLE: Final = ("ssl.truststore.", "ssl.keystore.", "sasl.")
+
+
+def _without_unused(role: Role, given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:
     """What is left without Java's words of a worker's file that a client does not use: Connect reads none.
 
-    They may be there for another kind of client, or for the worker's own listeners.
+    They may be there for another kind of client, or for the worker's own listeners. Of a protocol that is not
+    known, as its reference is not followed, all is left; so are names that are misspelt.
     """
-    of_worker = gathered.worker.values()
-    kept = names.KNOWN["admin"] - names.STORES
-    left_out = {name for name, one in unused_entries(given).items() if one in of_worker and name not in kept}
+    if _protocol(given) not in _UNUSED or _is_protocol_lost(role, given, gathered):
+        return given
+    unused = unused_entries(given)
+    mixed = tuple(
+        whole
+        for whole in _WHOLE
+        if any(name.startswith(whole) and not _is_of_worker(one, gathered) for name, one in unused.items())
+        or (whole == "sasl." and _is_of_iam(given))
+    )
+    java_s = names.TOP_LEVEL - (names.KNOWN["admin"] - names.STORES)
+    left_out = {
+        name
+        for name, one in unused.items()
+        if name in java_s and not name.startswith(mixed) and _is_of_worker(one, gathered)
+    }
     return {name: entry for name, entry in given.items() if name not in left_out}
+
+
+def _is_protocol_lost(role: Role, given: Mapping[str, Entry], gathered: Gathered) -> bool:
+    name = "security.protocol"
+    farther = {name, f"{role}.{name}"} if name not in given else set()
+    return not gathered.broken.isdisjoint({f"{role}.override.{name}", *farther})
+
+
+def _is_of_iam(given: Mapping[str, Entry]) -> bool:
+    """Whether a log-in by AWS IAM is meant: where no client logs in by it that is a problem."""
+    trial = Translation(Problems())
+    put_login(given, trial)
+    return trial.get(IAM) is not None
+
+
+def _unused_warnings(gathered: Gathered) -> dict[str, None]:
+    """What is left out of a worker's file, with the protocol by which it is; of several, a line for each."""
+    found: dict[str, dict[str, None]] = {}
+    whose: dict[str, list[str]] = {}
+    for role in ROLES:
+        given = _without_effect(layered(role, gathered), gathered)
+        left_out = given.keys() - _without_unused(role, given, gathered).keys()
+        if left_out:
+            protocol = f"{_protocol(given)}{'' if 'security.protocol' in given else ', as it is not set'}"
+            found.setdefault(protocol, {}).update(dict.fromkeys(given[name].spelled for name in left_out))
+            whose.setdefault(protocol, []).append("admin clients" if role == "admin" else f"{role}s")
+    return dict.fromkeys(
+        f"{', '.join(sorted(options))} of the worker's file: not used by {', '.join(whose[protocol])}, whose "
+        f"security.protocol is {protocol}"
+        for protocol, options in found.items()
+    )
 
 
 def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
     """Return what clients have of a worker's file, by the names that a configuration of its own has for it.
 
-    Without the group, of which a name is made, and without what sources pass over.
+    Without the group, of which a name is made, without what sources pass over, and what no client uses.
     """
+    used = [entry for role in ROLES for entry in _used(role, gathered).values()]
     found = {}
     for name, entry in gathered.worker.items():
         role, _, rest = name.partition(".")
         own = name if name.startswith(_SHARED) else f"{role}.override.{rest}"
         is_needless = rest == GROUP or (rest in NAMES and not is_sink)
+        is_used = any(entry is one for one in used)
         # What a connector says of all its clients wins over what a worker says of one kind.
-        if not is_needless and not {own, rest} & gathered.entries.keys():
+        if is_used and not is_needless and not {own, rest} & gathered.entries.keys():
             found[own] = entry
     return found
 
@@ -259,16 +343,16 @@ def client_properties(
 
     `takes_over`: it is another vendor's sink, of which `group_read` reads the group.
     """
-    found = Clients(properties={}, warnings={})
+    found = Clients(properties={}, warnings=_unused_warnings(gathered))
     for role in ROLES:
-        given = _without_unused(layered(role, gathered), gathered)
+        given = _used(role, gathered)
         if role == "consumer":
             given = _without_reading(given, gathered, is_sink=is_sink)
             if takes_over or given.get(GROUP) in gathered.worker.values():
                 given.pop(GROUP, None)
         into = Translation(problems, found.warnings)
         of_role = translated(role, given, read_bytes=read_bytes, into=into)
-        fit(role, of_role, given, values, into)
+        fit(role, of_role, given, values, into, is_sink=is_sink)
         if IAM in of_role:
             _refuse_anonymous(values)
         if values.are_good(connection_options.BOOTSTRAP_SERVERS):

@@ -207,7 +207,7 @@ def _gather_worker(text: str, gathered: Gathered, references: References, proble
         if not is_of_worker(name):
             continue
         entry = _entry(name, raw, references, gathered, problems)
-        if entry is None or decides_nothing(name, entry.text):
+        if entry is None:
             continue
         if name == "bootstrap.servers":
             gathered.entries.setdefault(name, entry)

@@ -157,6 +157,17 @@ _SUITE: Final = re.compile(
     r"TLS_(RSA|(?:EC)?DHE_(?:RSA|ECDSA))_WITH_(AES_(?:128|256)_(?:CBC|GCM|CCM(?:_8)?)|CHACHA20_POLY1305)(_SHA\d*)?"
 )
 _OF_TLS_1_3: Final = re.compile(r"TLS_(?:AES|CHACHA20)_\w+")
+# Of Java's lists, and no suite: OpenSSL sends it in any case.
+_SIGNAL: Final = "TLS_EMPTY_RENEGOTIATION_INFO_SCSV"
+
+_OF_1_3_ALONE: Final = (
+    "names suites of TLS 1.3 alone, which are taken in any case, and TLS 1.2 is as well; remove it"
+)
+
+
+def speaks_old_tls(suites: Entry | None) -> bool:
+    """Whether a client with these cipher suites speaks older TLS than 1.2, too."""
+    return suites is not None and "@SECLEVEL=0" in suites.text.upper()
 
 
 def put_ciphers(entry: Entry, into: Translation) -> None:
@@ -164,17 +175,17 @@ def put_ciphers(entry: Entry, into: Translation) -> None:
 
     Of TLS 1.3 librdkafka always takes all.
     """
-    given = [one.strip() for one in re.split("[,:]", entry.text) if one.strip()]
+    named = [one.strip() for one in re.split("[,:]", entry.text) if one.strip()]
+    given = [one for one in named if one != _SIGNAL]
     suites = [one for one in given if _OF_TLS_1_3.fullmatch(one) is None]
     found = [_suite(one) if "_WITH_" in one else one for one in suites]
-    if given and not suites:
-        into.refuse(
-            entry,
-            "names suites of TLS 1.3 alone, which are taken in any case, and TLS 1.2 is as well; remove it",
-        )
+    # Signs before a name leave suites out, or order them.
+    if named and all(one.startswith(("!", "-", "+", "@")) for one in suites):
+        is_of_1_3 = len(suites) < len(given)
+        into.refuse(entry, _OF_1_3_ALONE if is_of_1_3 else "names no suite that is to be taken")
     elif None in found:
         into.refuse(entry, "expected OpenSSL's names of cipher suites, such as ECDHE-RSA-AES256-GCM-SHA384")
-    elif found == given:
+    elif found == named:
         into.put("ssl.cipher.suites", entry.text, entry)
     else:
         if len(suites) < len(given):

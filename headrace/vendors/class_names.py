@@ -110,5 +110,5 @@ def check_class(configuration: Mapping[str, str], references: References, proble
         message = unclear_class(named) or unknown_class(named)
         if message is None:
             return
-        problems.add(_CLASS, message, named)
+        problems.add(_CLASS, message, raw)
     problems.raise_if_any()

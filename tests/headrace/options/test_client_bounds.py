@@ -1,5 +1,6 @@
 """What is accepted of client options makes each client, and librdkafka's own ends are those told here."""
 
+import json
 import logging
 from itertools import chain
 
@@ -15,10 +16,12 @@ from headrace.kafka.kafka_clients import (
     new_transactional_producer,
 )
 from headrace.kafka.producer.window import producer_properties
+from headrace.options import SettingsError
 from headrace.options.client_bounds import BOUNDED, CHOICES, RANGES
 from headrace.options.client_names import CONTEXTS, KNOWN, OF_CONSUMERS, SWITCHES
 from headrace.options.settings import Role, Settings
-from tests.headrace.options.loading import load_with, problems_with
+from headrace.vendors.load import load
+from tests.headrace.options.loading import load_with, no_file, problems_with
 
 _LOGGER = logging.getLogger("tests.client_bounds")
 _LOGGER.propagate = False
@@ -37,7 +40,8 @@ def make_all(settings: Settings, role: Role) -> None:
                 new_idempotent_producer(each)
     elif role == "consumer":
         new_consumer(properties, {"group.id": "g"}).close()
-        new_consumer(properties, reader_properties(properties, "g", 256 << 20, "read_committed")).close()
+        if settings.sink is not None:
+            new_consumer(properties, reader_properties(properties, "g", 16 << 20, "read_committed")).close()
         new_ledger_consumer(properties, group="g", isolation="read_committed", is_patient=True).close()
     else:
         new_admin(properties)
@@ -127,7 +131,7 @@ def test_every_property_of_a_number_has_its_ends() -> None:
                 "receive.buffer.bytes": ("-1", str(2**31 - 1)),
                 "client.dns.lookup": ("USE_ALL_DNS_IPS",),
                 "socket.keepalive.enable": ("True", "0"),
-                "debug": ("conf , broker",),
+                "debug": ("conf , broker", "+broker,-topic"),
             }.items()
         ),
     ],
@@ -225,6 +229,17 @@ def test_what_means_the_same_is_taken_without_a_word(given: dict[str, str], expe
     [
         ({}, "52,429,312", "fetch.max.bytes (52,428,800 unless set)"),
         ({"fetch.max.bytes": "60000000"}, "60,000,512", "consumer.override.fetch.max.bytes"),
+        (
+            {"queued.max.messages.kbytes": "40000"},
+            "40,960,512",
+            "consumer.override.queued.max.messages.kbytes",
+        ),
+        (
+            {"queued.max.messages.kbytes": "1024"},
+            "33,554,944",
+            "what is fetched of the ledger (33,554,432 unless fetch.max.bytes is set)",
+        ),
+        ({"fetch.max.bytes": "2000000"}, "2,000,512", "consumer.override.fetch.max.bytes"),
     ],
 )
 def test_an_answer_must_hold_what_is_fetched(given: dict[str, str], least: str, whose: str) -> None:
@@ -232,7 +247,33 @@ def test_an_answer_must_hold_what_is_fetched(given: dict[str, str], least: str, 
     changes = {f"consumer.override.{name}": value for name, value in given.items()}
     option = "consumer.override.receive.message.max.bytes"
 
-    assert [str(each) for each in problems_with({**changes, option: "50000000"})] == [
-        f"{option} = '50000000': must be {least} at least: {whose} and 512 around it"
+    too_little = str(int(least.replace(",", "")) - 1)
+    assert [str(each) for each in problems_with({**changes, option: too_little})] == [
+        f"{option} = '{too_little}': must be {least} at least: {whose} and 512 around it"
     ]
     make_all(load_with({**changes, option: least.replace(",", "")}), "consumer")
+
+
+def test_an_answer_must_hold_what_a_sink_s_readers_fetch() -> None:
+    """Which is bounded by our own properties: each slot's task failed."""
+    sink = {
+        "name": "orders",
+        "connector.class": "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+        "bootstrap.servers": "127.0.0.1:9092",
+        "aws.s3.bucket.name": "archive",
+        "aws.s3.region": "eu-west-1",
+        "topics": "orders",
+        "format.output.type": "jsonl",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "consumer.override.fetch.max.bytes": "2000000",
+    }
+    option = "consumer.override.receive.message.max.bytes"
+
+    def settings(received: str) -> Settings:
+        text = json.dumps({**sink, option: received})
+        return load(text, kind="json", environment={}, read_file=no_file)
+
+    with pytest.raises(SettingsError, match="must be 4,194,816 at least: what a sink's readers fetch"):
+        settings("4194815")
+    make_all(settings("4194816"), "consumer")

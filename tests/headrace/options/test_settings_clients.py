@@ -166,6 +166,7 @@ def properties_of(role: Role, changes: dict[str, str | None]) -> dict[str, str]:
         pytest.param(
             "admin",
             {
+                "security.protocol": "SSL",
                 "ssl.cipher.suites": (
                     "TLS_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, "
                     "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256"
@@ -174,6 +175,7 @@ def properties_of(role: Role, changes: dict[str, str | None]) -> dict[str, str]:
                 "sasl.kerberos.kinit.cmd": "/usr/bin/kinit",
             },
             {
+                "security.protocol": "SSL",
                 "ssl.cipher.suites": "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305",
                 "sasl.kerberos.kinit.cmd": (
                     '/usr/bin/kinit -R -t "%{sasl.kerberos.keytab}" -k %{sasl.kerberos.principal} || '
@@ -388,16 +390,33 @@ def test_client_options_are_translated(
             id="iam with nobody's keys",
         ),
         pytest.param(
-            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_KRB5_WITH_DES_CBC_SHA"},
+            {
+                "security.protocol": "SSL",
+                "ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_KRB5_WITH_DES_CBC_SHA",
+            },
             "ssl.cipher.suites = 'TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,TLS_KRB5_WITH_DES_CBC_SHA': expected "
             "OpenSSL's names of cipher suites, such as ECDHE-RSA-AES256-GCM-SHA384",
             id="cipher suites",
         ),
         pytest.param(
-            {"ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
+            {"security.protocol": "SSL", "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384"},
             "ssl.cipher.suites = 'TLS_AES_256_GCM_SHA384': names suites of TLS 1.3 alone, which are taken in "
             "any case, and TLS 1.2 is as well; remove it",
             id="cipher suites of TLS 1.3",
+        ),
+        pytest.param(
+            {
+                "security.protocol": "SSL",
+                "ssl.cipher.suites": "TLS_AES_256_GCM_SHA384,TLS_EMPTY_RENEGOTIATION_INFO_SCSV,!aNULL",
+            },
+            "ssl.cipher.suites = 'TLS_AES_256_GCM_SHA384,TLS_EMPTY_RENEGOTIATION_INFO_SCSV,!aNULL': names "
+            "suites of TLS 1.3 alone, which are taken in any case, and TLS 1.2 is as well; remove it",
+            id="what is no suite",
+        ),
+        pytest.param(
+            {"security.protocol": "SSL", "ssl.cipher.suites": "!aNULL"},
+            "ssl.cipher.suites = '!aNULL': names no suite that is to be taken",
+            id="what is left out",
         ),
         pytest.param(
             {"ssl.enabled.protocols": "TLSv1.3"},

@@ -47,3 +47,12 @@ def test_a_class_that_is_misspelled_in_its_variable_is_told_as_one() -> None:
     (problem,) = problems
     assert "did you mean io.confluent.connect.s3.S3SinkConnector?" in str(problem)
     assert "S3SinkConector" not in str(problem)
+
+
+@pytest.mark.parametrize("held", ["ab12", " a-secret ", "a\\b'c", "s3-sink", "x"])
+def test_what_a_reference_leads_to_is_not_shown_where_it_is_no_class(held: str) -> None:
+    """It may be a secret, however short, and with blanks around it."""
+    _, problems = _found("${env:CLASS}", CLASS=held)
+
+    (problem,) = problems
+    assert problem.value == "${env:CLASS}"

@@ -216,6 +216,31 @@ def test_what_clients_have_of_a_workers_file_is_printed(
     assert any(each.startswith("printed from the worker's file: ") for each in found["warnings"])
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "ssl.keystore.location=/rest.jks\nssl.keystore.password=shh\nssl.truststore.location=/trust.jks\n",
+        "security.protocol=SSL\nssl.enabled.protocols=TLSv1.2,TLSv1.3\nsasl.mechanism=DIGEST-MD5\n",
+    ],
+)
+def test_what_no_client_uses_of_a_workers_file_is_not_printed(told: str) -> None:
+    """What was printed was refused, next to that file and without it."""
+
+    def load_text(config: Mapping[str, str], worker: str | None = None) -> Settings:
+        text = json.dumps({"name": "archive", **config})
+        return load(text, kind="json", environment={"SECRET": "x"}, read_file=no_file, worker_config=worker)
+
+    worker = f"bootstrap.servers=127.0.0.1:9092\n{told}"
+    theirs = load_text(_CONFLUENT, worker)
+    found = translated_shape(theirs)
+
+    assert not [name for name in found["config"] if name.startswith(("ssl.", "sasl."))]
+    own = {name: raw.reveal() for name, raw, _ in theirs.texts if name in found["hidden"]}
+    for with_file in (None, worker):
+        printed = load_text({**found["config"], **own}, with_file)
+        assert meaning(printed, printed.name) == meaning(theirs, printed.name)
+
+
 _SCRAM: Final = """
 bootstrap.servers=127.0.0.1:9092
 security.protocol=SASL_SSL

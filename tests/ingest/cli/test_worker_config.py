@@ -9,8 +9,10 @@ import pytest
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import Settings
 from headrace.options.client_names import OF_SERVERS
+from headrace.options.settings import Role
 from ingest.cli.configuration import assignments, read_settings
 from ingest.cli.run import worker_settings
+from ingest.http.rest.plugins import validated
 
 _SOURCE = {"name": "orders", "aws.s3.bucket.name": "uploads", "topic": "orders", "file.name.template": ".*"}
 _AIVEN_SINK = {
@@ -21,8 +23,12 @@ _AIVEN_SINK = {
     "aws.s3.region": "eu-west-1",
     "format.output.type": "jsonl",
 }
+_CONVERTERS = dict.fromkeys(
+    ("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter"
+)
 _BROKERS = {"bootstrap.servers": "broker:9092"}
 # The names of files that say, and do not say, what is in them.
+_ROLES: tuple[Role, ...] = ("producer", "consumer", "admin")
 _NAMES = ("worker.properties", "worker.json", "worker.JSON", "worker")
 
 
@@ -173,13 +179,108 @@ def test_what_would_weaken_tls_or_a_log_in_is_refused(
 def test_what_no_client_uses_by_its_protocol_is_passed_over(
     protocol: str, options: dict[str, str], tmp_path: Path
 ) -> None:
-    """Connect's worker has `ssl.*` for its own listeners, too."""
+    """Connect's worker has `ssl.*` for its own listeners, too. That it is not used is said."""
     base = _BROKERS | {"security.protocol": protocol} | (_LOGIN if protocol.startswith("SASL") else {})
     found = read(tmp_path, base | options, "worker.properties")
 
-    assert found.kafka == read(tmp_path, base, "worker.json").kafka
+    plain = read(tmp_path, base, "worker.json")
+    assert (found.kafka, found.of_worker) == (plain.kafka, plain.of_worker)
+    (said,) = found.warnings
+    assert said.startswith(f"{', '.join(sorted(options))} of the worker's file: not used by producers")
+    assert said.endswith(f", whose security.protocol is {protocol}")
     with pytest.raises(InvalidConfiguration):
         read(tmp_path, base | {"security.protocol": "SASL_SSL"} | _LOGIN | options, "worker.json")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ssl.truststore.locatoin": "/trust.p12"}, "did you mean ssl.truststore.location?"),
+        ({"security.protocol": "SSL", "sasl.jaas.confg": "x"}, "did you mean sasl.jaas.config?"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, "AWS IAM needs security.protocol = SASL_SSL"),
+        (
+            {"security.protocol": "SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.login.callback.handler.class":
+             "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"},
+            "AWS IAM needs security.protocol = SASL_SSL",
+        ),
+        (
+            {**_TLS, "ssl.enabled.protocols": "TLSv1.2,TLSv1.3", "ssl.cipher.suites": "DEFAULT:@SECLEVEL=0"},
+            "ssl.enabled.protocols = 'TLSv1.2,TLSv1.3': older TLS is spoken, too, by @SECLEVEL=0",
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_be_lost_without_a_word_is_refused(
+    options: dict[str, str], said: str, tmp_path: Path
+) -> None:
+    """Clients would speak otherwise than the file says."""
+    with pytest.raises(InvalidConfiguration) as refused:
+        read(tmp_path, _BROKERS | options, "worker.properties")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT"])
+@pytest.mark.parametrize(
+    "suites", ["TLS_AES_256_GCM_SHA384,TLS_AES_128_GCM_SHA256", "SSL_RSA_WITH_RC4_128_SHA"]
+)
+def test_suites_of_its_own_listeners_are_no_problem_without_tls(
+    suites: str, protocol: str, tmp_path: Path
+) -> None:
+    """No client asks for them."""
+    login = {"security.protocol": protocol, **(_LOGIN if protocol.startswith("SASL") else {})}
+    found = read(tmp_path, _BROKERS | login | {"ssl.cipher.suites": suites}, "worker.properties")
+    assert not found.warnings
+
+
+@pytest.mark.parametrize("protocol", [{}, {f"{role}.override.security.protocol": "SSL" for role in _ROLES}])
+def test_a_store_s_password_of_a_connector_meets_the_store_of_the_worker(
+    protocol: dict[str, str], tmp_path: Path
+) -> None:
+    """A store is left out whole, or not at all."""
+    told = _BROKERS | {"ssl.keystore.location": "/me.p12", "ssl.keystore.type": "PKCS12"}
+    given = _SOURCE | {"ssl.keystore.password": "shh"} | protocol
+    found = read(tmp_path, told, "worker.properties", given)
+
+    for role in _ROLES:
+        assert found.kafka.client(role)["ssl.keystore.location"] == "/me.p12"
+        assert found.kafka.client(role)["ssl.keystore.password"] == "shh"
+    assert not found.warnings
+
+
+@pytest.mark.parametrize(("store", "problems"), [("/me.p12", []), ("/me.jks", ["ssl.keystore.location"])])
+@pytest.mark.parametrize("password", [{}, {"ssl.keystore.password": "shh"}])
+def test_a_protocol_that_is_not_followed_leaves_out_nothing(
+    store: str, problems: list[str], password: dict[str, str]
+) -> None:
+    """Where a configuration is validated: the store may be used."""
+    found = validated(
+        _AIVEN_SINK["connector.class"],
+        _AIVEN_SINK | _CONVERTERS | password | {"security.protocol": "${env:P}"},
+        f"bootstrap.servers=broker:9092\nssl.keystore.location={store}\n",
+        (),
+    )
+    assert [one["value"]["name"] for one in found["configs"] if one["value"]["errors"]] == problems
+
+
+@pytest.mark.parametrize(
+    ("option", "farther", "nearer"),
+    [
+        ("ssl.enabled.protocols", "TLSv1.3", "TLSv1.2"),
+        ("ssl.provider", "BCFIPS", "SunJSSE"),
+        ("ssl.engine.factory.class", "com.example.Pinned", f"{_KAFKA}.ssl.DefaultSslEngineFactory"),
+    ],
+)
+def test_the_nearest_word_counts_where_it_is_without_effect(
+    option: str, farther: str, nearer: str, tmp_path: Path
+) -> None:
+    """What every kind of client has of its own wins over what is said for all."""
+    told = _BROKERS | _TLS | {option: farther}
+    found = read(tmp_path, told | {f"{role}.{option}": nearer for role in _ROLES}, "worker.properties")
+
+    plain = read(tmp_path, _BROKERS | _TLS, "worker.json")
+    assert (found.kafka, found.of_worker, found.warnings) == (plain.kafka, plain.of_worker, ())
+    for role in _ROLES:
+        with pytest.raises(InvalidConfiguration):
+            read(tmp_path, _BROKERS | _TLS | {option: nearer, f"{role}.{option}": farther}, "worker.json")
 
 
 @pytest.mark.parametrize("name", _NAMES)
