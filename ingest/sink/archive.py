@@ -138,7 +138,8 @@ class Archive:
 
     def ready(self) -> int:
         """How many slots without a batch would be granted partitions now."""
-        return min(len(self._candidates()), self._options.slots - len(self._batches))
+        asking = sum(one.has_work for one in self._candidates())
+        return min(asking, self._options.slots - len(self._batches))
 
     def next_batch(self, slot: int, number: int) -> tuple[PartitionGrant, ...]:
         """The partitions that the slot holds from now on, as batch `number`; empty when there are none."""
@@ -397,10 +398,9 @@ class Archive:
         return effects.effects()
 
     def _rebalance(self, effects: SinkEffectsBuilder) -> None:
-        waiting = len(self._candidates())
         ending = {batch.slot for batch in self._batches if batch.is_ending or batch.is_lost}
-        slots, absent = self._options.slots, self._absent
-        for slot in slots_to_end(waiting, held=self._held(), ending=ending, slots=slots, absent=absent):
+        slots, absent, free = self._options.slots, self._absent, self._candidates()
+        for slot in slots_to_end(free, held=self._held(), ending=ending, slots=slots, absent=absent):
             batch = self._batches.of_slot(slot)
             assert batch is not None, "only a slot that holds partitions is asked to end"
             ask_to_end(effects, batch)
@@ -408,10 +408,11 @@ class Archive:
     def _candidates(self) -> list[Candidate]:
         if self.is_paused or self._members:
             return []
+        idle, now_ms = self._options.grants_idle, self._now_ms
         return [
-            Candidate(partition=state.partition, lag=state.lag, last_slot=state.last_slot)
-            for state in self._states
-            if state.is_grantable and (self._options.grants_idle or state.has_work(self._now_ms))
+            Candidate(one.partition, one.lag, one.last_slot, has_work=idle or one.has_work(now_ms))
+            for one in self._states
+            if one.is_grantable and (idle or one.lag)
         ]
 
     def _held(self) -> dict[int, int]:

@@ -1,6 +1,9 @@
 """What a slot leaves to the next one by way of the leader: open objects, and an open transaction."""
 
+import pytest
+
 from headrace.model.sink_protocol import HeldBack, LeftOpen, OpenedObject, SinkLeft, SinkProgress
+from ingest.sink import SinkEffects
 from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
 
 _OPENED = OpenedObject(group="", first_offset=4, last_offset=9, opened_ms=100)
@@ -32,6 +35,33 @@ def test_the_next_slot_has_it_and_after_a_lost_one_the_next_again() -> None:
     one.topics(*found({0: 10}))
     (grant,) = one.archive.next_batch(0, 3)
     assert grant.left == _left()
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_what_rests_is_granted_with_what_has_work(slots: int) -> None:
+    """Else each record of one would end the slot of all others, which are all read again."""
+    one = leader(*[checkpoint(4, partition=number) for number in range(4)], slots=slots, grants_idle=False)
+    ends, held, batches = dict.fromkeys(range(4), 10), dict[int, int](), 0
+    one.apply(one.archive.tick(0))
+    one.topics(*found(ends))
+    for turn in range(20):
+        for slot in range(slots):
+            if slot not in held and (grants := one.archive.next_batch(slot, batches + 1)):
+                batches += 1
+                held[slot] = batches
+                left = {grant.partition_of: _left(position=ends[grant.partition]) for grant in grants}
+                one.archive.on_left(SinkLeft(batch=batches, partitions=left))
+        ending = set(held) if not turn else set(one.effects.slots_to_end)
+        for slot in ending:
+            one.apply(one.archive.on_finished(held.pop(slot)))
+        one.effects = SinkEffects()
+        one.topics(*found(ends))
+        if not turn:
+            assert one.archive.ready() == 0
+            assert one.archive.next_batch(0, batches + 1) == ()
+        ends[turn % 4] += 1
+        one.topics(*found(ends))
+    assert batches == 2 * slots
 
 
 def test_it_is_nothing_of_another_life_or_below_the_checkpoint() -> None:
