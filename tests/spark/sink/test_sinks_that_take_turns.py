@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final
+from random import Random
+from typing import Final, cast
 
 import pytest
 
@@ -287,6 +288,57 @@ def test_an_object_is_as_old_as_the_one_that_had_its_first_record() -> None:
     openings = CarriedOpenings(LeftOpen(topic_id="id", position=10, objects=objects, due_ms=None))
     found = [openings.of(group, first, 500, 7) for group, first in (("a", 3), ("d", 4), ("c", 6), ("a", 10))]
     assert found == [(100, None), (50, None), (500, None), (500, 7)]
+
+
+class _Counted:
+    """What was open of a group; counts how often it is looked at."""
+
+    looks = 0
+    age_from_ms = None
+
+    def __init__(self, number: int) -> None:
+        self.group, self._first = f"g{number}", number
+
+    @property
+    def first_offset(self) -> int:
+        type(self).looks += 1
+        return self._first
+
+    @property
+    def last_offset(self) -> int:
+        type(self).looks += 1
+        return self._first + 20_000
+
+    @property
+    def opened_ms(self) -> int:
+        type(self).looks += 1
+        return 100 + self._first
+
+
+def test_opening_many_groups_again_does_not_look_at_all_of_them_each_time() -> None:
+    """With 10,000 groups each turn took minutes before it read anything new."""
+    objects = tuple(cast("OpenedObject", _Counted(number)) for number in range(10_000))
+    openings = CarriedOpenings(LeftOpen(topic_id="id", position=40_000, objects=objects, due_ms=None))
+    assert openings.of("other", 5_000, 50_000, 7) == (100, None)
+    _Counted.looks = 0
+    for number in range(200):
+        assert openings.of(f"g{number}", number, 50_000, 7) == (100 + number, None)
+        assert openings.of("other", 10_000 + number, 50_000, 7) == (100, None)
+        assert openings.moment(number, 50_000) == 100
+    assert _Counted.looks < 200 * 20
+
+
+def test_of_those_that_cover_a_record_the_one_opened_first_counts() -> None:
+    """Whatever their order, and however they overlap."""
+    chance = Random(7)
+    objects = [
+        _opened("a", first, first + chance.randrange(30), chance.randrange(1000))
+        for first in (chance.randrange(60) for _ in range(40))
+    ]
+    openings = CarriedOpenings(LeftOpen(topic_id="id", position=99, objects=tuple(objects), due_ms=None))
+    for offset in range(-1, 95):
+        covering = (one.opened_ms for one in objects if one.first_offset <= offset <= one.last_offset)
+        assert openings.of("a", offset, 5000, None)[0] == min(covering, default=5000)
 
 
 def test_what_was_read_before_closes_by_no_time_while_it_comes() -> None:

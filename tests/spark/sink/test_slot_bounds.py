@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -453,7 +453,7 @@ class _RefusesForLong(_Refuses):
     def __init__(self) -> None:
         super().__init__(takes_parts=False)
         self._refused_since: float | None = None
-        self.is_ending = lambda: False
+        self.is_ending: Callable[[], bool] = lambda: False
 
     def begin(self, *_: object, **__: object) -> str:
         now = time.monotonic()
