@@ -176,14 +176,14 @@ class Archive:
         if batch is None:
             # The slot was lost meanwhile: the ledger, read after the fence, has it.
             return effects.effects()
-        batch.has_committed |= bool(committed.objects)
         for sealed in committed.objects:
             # What is complete already (at least once) has no entry in the ledger.
             if sealed.state is ObjectState.PENDING:
                 self._states.apply(sealed)
         for checkpoint in committed.checkpoints:
             state = self._states[checkpoint.partition_of]
-            state.on_archived(checkpoint.offset)
+            if state.on_archived(checkpoint.offset):
+                batch.moved.add(state.partition)
             self._states.apply(checkpoint)
             state.changed, state.committed_ms = self._request, self._now_ms
             self._entries.remove_passed(effects, state)
@@ -195,11 +195,10 @@ class Archive:
         return None if batch is None else in_words(self._states[one] for one in sorted(batch.partitions))
 
     def left_to_read(self, slot: int) -> int:
-        """How far the slot has to read what others left open; 0 once it has committed an object."""
+        """How far the slot has to read what others left open, where no checkpoint has moved since."""
         batch = self._batches.of_slot(slot)
-        if batch is None or batch.has_committed:
-            return 0
-        return sum(self._states[one].left_to_read for one in batch.partitions)
+        partitions = () if batch is None else batch.partitions - batch.moved
+        return sum(self._states[one].left_to_read for one in partitions)
 
     def on_left(self, left: SinkLeft) -> SinkEffects:
         """Pick up what a slot leaves unwritten at the end of its batch."""

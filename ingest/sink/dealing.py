@@ -4,7 +4,7 @@ The batches that slots hold have their partitions, and what was asked of them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.model.sink_entries import TopicPartition
 from ingest.sink.sink_effects import SinkEffectsBuilder
@@ -115,8 +115,8 @@ class SlotBatch:
     partitions: frozenset[TopicPartition]
     is_ending: bool = False
     is_lost: bool = False
-    has_committed: bool = False
-    """Whether a transaction of it has named an object."""
+    moved: set[TopicPartition] = field(default_factory=set)
+    """Those whose checkpoint has moved since they were granted."""
     group_request: int | None = None
 
 

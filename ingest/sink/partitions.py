@@ -98,13 +98,12 @@ class PartitionState:
         if self.found is not None and not self.is_made_again and end > self.found.end:
             self.found = replace(self.found, end=end)
 
-    def on_archived(self, offset: int) -> None:
-        """Pick up how far its slot has archived it: new records are known by that before the log's end is.
-
-        Where the slot is no further than before, it says nothing of the log: that may have been cut off.
-        """
-        if self.checkpoint is not None and offset > self.checkpoint.offset:
+    def on_archived(self, offset: int) -> bool:
+        """Whether its slot has archived it further than before: the log's end is there at least."""
+        is_further = self.checkpoint is not None and offset > self.checkpoint.offset
+        if is_further:
             self.on_end(offset)
+        return is_further
 
     def is_same(self, found: FoundLives) -> bool:
         """Whether Kafka has it of the topic that its checkpoint is of."""

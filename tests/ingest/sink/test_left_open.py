@@ -2,9 +2,16 @@
 
 import pytest
 
-from headrace.model.sink_protocol import HeldBack, LeftOpen, OpenedObject, SinkLeft, SinkProgress
+from headrace.model.sink_protocol import (
+    HeldBack,
+    LeftOpen,
+    OpenedObject,
+    SinkCommitted,
+    SinkLeft,
+    SinkProgress,
+)
 from ingest.sink import SinkEffects
-from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
+from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
 _OPENED = OpenedObject(group="", first_offset=4, last_offset=9, opened_ms=100)
 
@@ -82,6 +89,30 @@ def test_a_slot_that_ends_without_a_word_of_a_partition_leaves_nothing() -> None
     one.topics(*found({0: 10}))
     (grant,) = one.archive.next_batch(0, 3)
     assert grant.left is None
+
+
+def test_what_one_partition_commits_leaves_the_others_to_be_read_further() -> None:
+    """Else a busy one would end the turn before the tail of another is read further than before."""
+    one = leader(*[checkpoint(4, partition=number) for number in (0, 1)], slots=1)
+    one.topics(*found({0: 10, 1: 10}))
+    grants = one.archive.next_batch(0, 1)
+    one.archive.on_left(SinkLeft(batch=1, partitions={grant.partition_of: _left() for grant in grants}))
+    one.apply(one.archive.on_finished(1))
+    one.topics(*found({0: 10, 1: 10}))
+    assert len(one.archive.next_batch(0, 2)) == 2
+    to_read = [one.archive.left_to_read(0)]
+    for number, offset in ((0, 4), (0, 7), (1, 6)):
+        moved = SinkCommitted(
+            batch=2,
+            objects=(sealed(f"o{number}-{offset}", 4, offset, partition=number),),
+            checkpoints=(checkpoint(offset, partition=number),),
+            records_by_topic={},
+            bad_by_reason={},
+            seconds=0.1,
+        )
+        one.apply(one.archive.on_committed(moved))
+        to_read.append(one.archive.left_to_read(0))
+    assert to_read == [20, 20, 10, 0]
 
 
 def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
