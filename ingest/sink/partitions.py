@@ -193,7 +193,7 @@ class PartitionState:
         left, checkpoint = self.left, self.checkpoint
         if left is None or checkpoint is None or left.topic_id != checkpoint.topic_id:
             return None
-        return left if left.position > checkpoint.offset else None
+        return left if left.end > checkpoint.offset else None
 
     def has_work(self, now_ms: int | None) -> bool:
         """Whether a slot could do anything for it: a tail that was read waits for its time, or for more."""
@@ -212,8 +212,8 @@ class PartitionState:
         if left is None or not left.objects or self.checkpoint is None:
             return 0
         end = self.held.offset if self.held is not None else self.end or 0
-        further = left.position + (left.position - self.checkpoint.offset) // 2
-        return max(0, max(left.position, min(further, end)) - (self.position or 0))
+        further = left.end + (left.end - self.checkpoint.offset) // 2
+        return max(0, max(left.end, min(further, end)) - (self.position or 0))
 
     @property
     def condition(self) -> PartitionCondition:

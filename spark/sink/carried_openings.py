@@ -11,6 +11,7 @@ from typing import Final
 
 from headrace.model.sink_protocol import LeftOpen, OpenedObject
 from spark.sink.open_group import OpenGroup
+from spark.sink.rotation import OpenFacts
 
 # While records come that were read before, nothing closes by time: it would be a piece of what was open. They
 # may not come, for want of a schema registry or of Kafka.
@@ -45,7 +46,7 @@ class CarriedOpenings:
 
     def __init__(self, left: LeftOpen | None) -> None:
         self._set(() if left is None else left.objects)
-        self._end = -1 if left is None else left.position
+        self._end = -1 if left is None else left.end
         self._position = -1
         self._moved_ms = 0
 
@@ -61,10 +62,17 @@ class CarriedOpenings:
 
     def abandon(self, objects: Iterable[OpenGroup], position: int) -> None:
         """These are given up, and all is read again up to this position."""
-        known = {(one.group, one.first_offset): one for one in self._objects}
-        known |= {(one.group, one.first_offset): opened_object(one) for one in objects}
-        self._set(tuple(known.values()))
+        self._set(_united(self._objects, objects))
         self._end, self._position = max(self._end, position), -1
+
+    def left(self, objects: Iterable[OpenGroup], position: int) -> tuple[tuple[OpenedObject, ...], int]:
+        """What is left where these are given up at this position, and the furthest that was ever read.
+
+        What was open further on before, and this slot has not come to, is as old as it was.
+        """
+        known = self._objects if position < self._end else ()
+        known = [one for one in known if one.last_offset >= position]
+        return _united(known, objects), max(self._end, position)
 
     def of(
         self, group: str, first_offset: int, now_ms: int, age_from_ms: int | None
@@ -102,7 +110,21 @@ class CarriedOpenings:
         return now_ms - self._moved_ms < _STUCK_MS
 
 
-def opened_object(one: OpenGroup) -> OpenedObject:
+def _united(known: Iterable[OpenedObject], objects: Iterable[OpenGroup]) -> tuple[OpenedObject, ...]:
+    """Both, each object once."""
+    united = {(one.group, one.first_offset): one for one in known}
+    united |= {(one.group, one.first_offset): _opened_object(one) for one in objects}
+    return tuple(united.values())
+
+
+def opened_facts(one: OpenedObject) -> OpenFacts:
+    """What decides when it closes by time, as far as that is known of it."""
+    return OpenFacts(
+        records=0, bytes=0, opened_ms=one.opened_ms, first_timestamp_ms=-1, age_from_ms=one.age_from_ms
+    )
+
+
+def _opened_object(one: OpenGroup) -> OpenedObject:
     """What is left of an object that is given up."""
     return OpenedObject(
         group=one.group,

@@ -1,5 +1,7 @@
 """What a slot leaves to the next one by way of the leader: open objects, and an open transaction."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.model.sink_protocol import (
@@ -69,6 +71,15 @@ def test_what_rests_is_granted_with_what_has_work(slots: int) -> None:
         ends[turn % 4] += 1
         one.topics(*found(ends))
     assert batches == 2 * slots
+
+
+def test_a_slot_that_came_less_far_leaves_what_one_before_it_has_opened() -> None:
+    """It has work, as it has not read all; and the next one reads further than the furthest."""
+    one = _granted(replace(_left(position=4), furthest=10))
+    assert one.archive.ready() == 1
+    (grant,) = one.archive.next_batch(0, 2)
+    assert grant.left is not None
+    assert one.archive.left_to_read(0) == 10
 
 
 def test_it_is_nothing_of_another_life_or_below_the_checkpoint() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Final, cast
@@ -350,6 +351,24 @@ def test_what_was_read_before_closes_by_no_time_while_it_comes() -> None:
     assert openings.is_reading_again(5, 7000)
     assert not openings.is_reading_again(10, 7001)
     assert openings.moment(10, 7001) == 7001
+
+
+def test_what_a_turn_has_not_come_to_stays_as_old_as_it_is(made: _Maker) -> None:
+    """A turn may be over before: for want of a registry, or once another partition has committed."""
+    by_field = "io.confluent.connect.storage.partitioner.FieldPartitioner"
+    sink = made({"rotate.age.ms": "60000", "partitioner.class": by_field, "partition.field.name": "a"})
+    tools = sink._made.tools.for_topic("t")
+    rows = [Record("t", 0, offset, NOON_MS, b"k", b'{"a":%d}' % (offset // 10), ()) for offset in range(40)]
+    grant = PartitionGrant(topic="t", partition=0, topic_id="id1", offset=0)
+    for turn, count in enumerate((40, 20, 0, 40)):
+        work, now_ms = PartitionWork(grant, tools), NOON_MS + turn * 15_000
+        if count:
+            work.add(kafka_records(rows[:count]), now_ms)
+        left = work.left(now_ms)
+        assert (left.position, left.end, left.due_ms) == (count, 40, NOON_MS + 60_000)
+        assert [one.opened_ms for one in left.objects] == [NOON_MS] * 4
+        work.abandon()
+        grant = replace(grant, left=left)
 
 
 def test_what_fails_and_is_read_again_is_as_old_as_before(made: _Maker) -> None:
