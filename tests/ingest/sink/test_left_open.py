@@ -127,11 +127,16 @@ def test_what_one_partition_commits_leaves_the_others_to_be_read_further() -> No
 
 
 def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
-    """Until a slot finds that it is over."""
+    """Until a slot finds that it is over, or the topic is another: its transactions are others, too."""
     one = leader(checkpoint(4))
     one.topics(*found({0: 10}))
     given = []
-    for batch, held in enumerate(({P0: HeldBack(7, 100)}, {}, {}), 1):
+    back, topic_id = {P0: HeldBack(7, 100)}, "id1"
+    for batch, held in enumerate((back, {}, back, {}), 1):
+        if batch == 4:
+            topic_id = "id2"
+            for _ in range(2):
+                one.topics(*found({0: 10}, topic_id=topic_id))
         (grant,) = one.archive.next_batch(0, batch)
         given.append(grant.held)
         progress = SinkProgress(
@@ -147,5 +152,5 @@ def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
         )
         one.archive.on_progress(progress)
         one.apply(one.archive.on_finished(batch))
-        one.topics(*found({0: 10}))
-    assert given == [None, HeldBack(7, 100), None]
+        one.topics(*found({0: 10}, topic_id=topic_id))
+    assert given == [None, HeldBack(7, 100), None, None]
