@@ -58,13 +58,20 @@ class LeftOpen:
     """What a slot gave up of a partition that it had read to `position`: these objects are not written.
 
     `topic_id` is the life of the topic. `due_ms` is when the first of them is to close by time (ms since
-    1970), None for never by time alone.
+    1970), None for never by time alone. A slot before it may have read further, to `furthest`: some of the
+    objects are of that one then.
     """
 
     topic_id: str
     position: int
     objects: tuple[OpenedObject, ...]
     due_ms: int | None
+    furthest: int = 0
+
+    @property
+    def end(self) -> int:
+        """Where records begin that no slot has read."""
+        return max(self.position, self.furthest)
 
 
 @fast_pickle

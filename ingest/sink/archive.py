@@ -132,7 +132,8 @@ class Archive:
 
     def ready(self) -> int:
         """How many slots without a batch would be granted partitions now."""
-        return min(len(self._candidates()), self._options.slots - len(self._batches))
+        asking = sum(one.has_work for one in self._candidates())
+        return min(asking, self._options.slots - len(self._batches))
 
     def next_batch(self, slot: int, number: int) -> tuple[PartitionGrant, ...]:
         """The partitions that the slot holds from now on, as batch `number`; empty when there are none."""
@@ -169,14 +170,14 @@ class Archive:
         if batch is None:
             # The slot was lost meanwhile: the ledger, read after the fence, has it.
             return effects.effects()
-        batch.has_committed |= bool(committed.objects)
         for sealed in committed.objects:
             # What is complete already (at least once) has no entry in the ledger.
             if sealed.state is ObjectState.PENDING:
                 self._states.apply(sealed)
         for checkpoint in committed.checkpoints:
             state = self._states[checkpoint.partition_of]
-            state.on_archived(checkpoint.offset)
+            if state.on_archived(checkpoint.offset):
+                batch.moved.add(state.partition)
             self._states.apply(checkpoint)
             state.changed, state.committed_ms = self._request, self._now_ms
             self._entries.remove_passed(effects, state)
@@ -188,11 +189,10 @@ class Archive:
         return None if batch is None else in_words(self._states[one] for one in sorted(batch.partitions))
 
     def left_to_read(self, slot: int) -> int:
-        """How far the slot has to read what others left open; 0 once it has committed an object."""
+        """How far the slot has to read what others left open, where no checkpoint has moved since."""
         batch = self._batches.of_slot(slot)
-        if batch is None or batch.has_committed:
-            return 0
-        return sum(self._states[one].left_to_read for one in batch.partitions)
+        partitions = () if batch is None else batch.partitions - batch.moved
+        return sum(self._states[one].left_to_read for one in partitions)
 
     def on_left(self, left: SinkLeft) -> SinkEffects:
         """Pick up what a slot leaves unwritten at the end of its batch."""
@@ -391,10 +391,9 @@ class Archive:
         return effects.effects()
 
     def _rebalance(self, effects: SinkEffectsBuilder) -> None:
-        waiting = len(self._candidates())
         ending = {batch.slot for batch in self._batches if batch.is_ending or batch.is_lost}
-        slots, absent = self._options.slots, self._absent
-        for slot in slots_to_end(waiting, held=self._held(), ending=ending, slots=slots, absent=absent):
+        slots, absent, free = self._options.slots, self._absent, self._candidates()
+        for slot in slots_to_end(free, held=self._held(), ending=ending, slots=slots, absent=absent):
             batch = self._batches.of_slot(slot)
             assert batch is not None, "only a slot that holds partitions is asked to end"
             ask_to_end(effects, batch)
@@ -402,10 +401,11 @@ class Archive:
     def _candidates(self) -> list[Candidate]:
         if self.is_paused or self._members:
             return []
+        idle, now_ms = self._options.grants_idle, self._now_ms
         return [
-            Candidate(partition=state.partition, lag=state.lag, last_slot=state.last_slot)
-            for state in self._states
-            if state.is_grantable and (self._options.grants_idle or state.has_work(self._now_ms))
+            Candidate(one.partition, one.lag, one.last_slot, has_work=idle or one.has_work(now_ms))
+            for one in self._states
+            if one.is_grantable and (idle or one.lag)
         ]
 
     def _held(self) -> dict[int, int]:

@@ -4,19 +4,24 @@ The batches that slots hold have their partitions, and what was asked of them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.model.sink_entries import TopicPartition
 from ingest.sink.sink_effects import SinkEffectsBuilder
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Candidate:
-    """A partition that may be granted: how many records wait there, and which slot held it last."""
+    """A partition that may be granted: how many records wait there, and which slot held it last.
+
+    Without work, which it has while a slot has read all of it and left it open for later, it is granted with
+    others, so that what they have soon ends no slot, and is no reason for a slot by itself.
+    """
 
     partition: TopicPartition
     lag: int
     last_slot: int | None
+    has_work: bool = True
 
 
 @dataclass(slots=True)
@@ -40,8 +45,11 @@ def deal(
 
     Every idle slot's share is worked out, so that the others find theirs when they ask. A slot gets back what
     it held last where there is room, for it may have something of them in hand; the rest goes where
-    the least waits. A slot that asks never goes away empty: who else would get it may be long in coming.
+    the least waits. A slot that asks never goes away empty while there is work: who else would get it may be
+    long in coming.
     """
+    if not any(one.has_work for one in candidates):
+        return ()
     idle = [number for number in range(slots) if number not in held and number not in absent]
     shares = {number: _Share(number, []) for number in idle}
     room = _fair(len(candidates), held, slots - len(absent))
@@ -59,7 +67,7 @@ def deal(
 
 
 def slots_to_end(
-    waiting: int,
+    free: Sequence[Candidate],
     *,
     held: Mapping[int, int],
     ending: Collection[int],
@@ -68,11 +76,11 @@ def slots_to_end(
 ) -> list[int]:
     """The slots to be asked to end, so that partitions without a slot find one, or an idle slot work.
 
-    `waiting` counts partitions that could be granted and no idle slot has room for. What slots that are
+    `free` are the partitions that could be granted: those without work wait for no slot. What slots that are
     `ending` give back is on its way. A slot that is `absent` is no idle one.
     """
     present = slots - len(absent)
-    fair = _fair(waiting, held, present)
+    waiting, fair = sum(one.has_work for one in free), _fair(len(free), held, present)
     live = {slot: count for slot, count in held.items() if slot not in ending}
     idle = present - len(held) + len(ending)
     wanted: list[int] = []
@@ -83,7 +91,7 @@ def slots_to_end(
         if live[slot] < fair:
             wanted.append(slot)
             waiting -= fair - live[slot]
-    if not waiting and not wanted and idle > len(ending):
+    if not free and idle > len(ending):
         # Nothing waits and a slot is idle: what is above the fair share is dealt again.
         wanted += [slot for slot, count in sorted(live.items()) if count > fair]
     return wanted
@@ -107,8 +115,8 @@ class SlotBatch:
     partitions: frozenset[TopicPartition]
     is_ending: bool = False
     is_lost: bool = False
-    has_committed: bool = False
-    """Whether a transaction of it has named an object."""
+    moved: set[TopicPartition] = field(default_factory=set)
+    """Those whose checkpoint has moved since they were granted."""
     group_request: int | None = None
 
 

@@ -98,13 +98,12 @@ class PartitionState:
         if self.found is not None and not self.is_made_again and end > self.found.end:
             self.found = replace(self.found, end=end)
 
-    def on_archived(self, offset: int) -> None:
-        """Pick up how far its slot has archived it: new records are known by that before the log's end is.
-
-        Where the slot is no further than before, it says nothing of the log: that may have been cut off.
-        """
-        if self.checkpoint is not None and offset > self.checkpoint.offset:
+    def on_archived(self, offset: int) -> bool:
+        """Whether its slot has archived it further than before: the log's end is there at least."""
+        is_further = self.checkpoint is not None and offset > self.checkpoint.offset
+        if is_further:
             self.on_end(offset)
+        return is_further
 
     def is_same(self, found: FoundLives) -> bool:
         """Whether Kafka has it of the topic that its checkpoint is of."""
@@ -194,7 +193,7 @@ class PartitionState:
         left, checkpoint = self.left, self.checkpoint
         if left is None or checkpoint is None or left.topic_id != checkpoint.topic_id:
             return None
-        return left if left.position > checkpoint.offset else None
+        return left if left.end > checkpoint.offset else None
 
     def has_work(self, now_ms: int | None) -> bool:
         """Whether a slot could do anything for it: a tail that was read waits for its time, or for more."""
@@ -213,8 +212,8 @@ class PartitionState:
         if left is None or not left.objects or self.checkpoint is None:
             return 0
         end = self.held.offset if self.held is not None else self.end or 0
-        further = left.position + (left.position - self.checkpoint.offset) // 2
-        return max(0, max(left.position, min(further, end)) - (self.position or 0))
+        further = left.end + (left.end - self.checkpoint.offset) // 2
+        return max(0, max(left.end, min(further, end)) - (self.position or 0))
 
     @property
     def condition(self) -> PartitionCondition:

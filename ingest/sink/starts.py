@@ -225,7 +225,7 @@ class PartitionStarts:
             state.refused = None
             if state.is_made_again:
                 # It stood at a record of the old topic, or because that was gone or seemed to be cut.
-                state.stopped = None
+                state.stopped = state.held = None
                 start = replace(start, lost=state.lost_of_old_topic())
             self._commit_start(effects, start)
 

@@ -18,7 +18,7 @@ from headrace.model.columns import Numbers
 from headrace.model.sink_protocol import OpenedObject, PartitionGrant
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import AgeFrom, RotateTogether
-from spark.sink.carried_openings import CarriedOpenings, opened_object
+from spark.sink.carried_openings import CarriedOpenings
 from spark.sink.object_naming import ObjectNaming
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
@@ -331,9 +331,9 @@ class PartitionObjects:
         self._due_ms = min(dues, default=None)
         return opened
 
-    def left(self) -> tuple[OpenedObject, ...]:
-        """What would have to be written again."""
-        return tuple(map(opened_object, self.uncommitted()))
+    def left(self) -> tuple[tuple[OpenedObject, ...], int]:
+        """What would have to be written again, and how far this slot or one before it has read."""
+        return self._openings.left(self.uncommitted(), self._offsets.position)
 
     # -- closing ---------------------------------------------------------------------------------------------
 

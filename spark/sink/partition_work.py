@@ -19,6 +19,7 @@ from headrace.model.sink_protocol import LeftOpen, ObjectTimes, PartitionGrant, 
 from headrace.options.choices import Tolerance
 from headrace.options.sink_settings import OF_REGISTRIES
 from spark.sink.bad_records import REASON, DeadLetter, Isolation
+from spark.sink.carried_openings import opened_facts
 from spark.sink.grouping import GroupRows, Groups
 from spark.sink.object_naming import routed_group
 from spark.sink.partition_objects import PartitionObjects
@@ -403,11 +404,22 @@ class PartitionWork:
 
         Where an end closes what is open there are no openings to carry: each end writes what it can.
         """
-        objects = () if self._tools.settings.sink.rotation.on_stop else self.objects.left()
+        objects, furthest = self.objects.left()
+        objects = () if self._tools.settings.sink.rotation.on_stop else objects
         due_ms: int | None = now_ms
         if self.failure() is None and not self.objects.closed and (objects or not self._offsets.has_news):
-            due_ms = self.objects.next_due_ms()
-        return LeftOpen(topic_id=self._topic_id, position=self.position, objects=objects, due_ms=due_ms)
+            dues = [
+                self.objects.next_due_ms(),
+                *map(self._tools.rotation.next_due_ms, map(opened_facts, objects)),
+            ]
+            due_ms = min((due for due in dues if due is not None), default=None)
+        return LeftOpen(
+            topic_id=self._topic_id,
+            position=self.position,
+            objects=objects,
+            due_ms=due_ms,
+            furthest=furthest if objects else 0,
+        )
 
     def abandon(self) -> None:
         """Give up everything that is not committed: reading continues at the checkpoint, up to a stop."""

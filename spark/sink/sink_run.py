@@ -357,6 +357,7 @@ class SinkRun:
         """Close, commit and complete everything that is open; why closed objects are given up, if any are.
 
         Where S3 refuses, what no transaction has named is read again, and the rest is left to the leader.
+        What was read of a deleted topic waits for S3: it is nowhere else.
         """
         self._refused_dead_letters, why = None, None
         patience = EndPatience(self._uploads, seconds=self._refused_seconds)
@@ -370,7 +371,7 @@ class SinkRun:
             self._collect()
             self._report()
             failures = (why for work in self._work.values() if (why := work.failure()) is not None)
-            why = next(failures, None) or patience.refusal()
+            why = next(failures, None) or (None if self._holds_the_last() else patience.refusal())
             if why is not None:
                 # It is read again by whoever has the partition next.
                 break
@@ -388,6 +389,11 @@ class SinkRun:
         # All commits are answered: nothing of it is in a transaction.
         self._uploads.finish_aborts()
         return why if is_left else self._refused_dead_letters
+
+    def _holds_the_last(self) -> bool:
+        """Whether records are closed here that cannot be read again, as their topic is deleted."""
+        gone = (work for at in self._gone if (work := self._work.get(at)) is not None)
+        return any(work.objects.closed for work in gone)
 
     def _tell_left(self) -> None:
         now_ms = wall_ms()

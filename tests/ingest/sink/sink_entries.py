@@ -74,9 +74,13 @@ def controls(*entries: SinkEntry) -> list[tuple[ControlKey, bytes]]:
     return [(key_of(entry), encode_sink_entry(entry)) for entry in entries]
 
 
-def options(slots: int = 2, reset: OffsetReset = OffsetReset.EARLIEST) -> ArchiveOptions:
+def options(
+    slots: int = 2, reset: OffsetReset = OffsetReset.EARLIEST, *, grants_idle: bool = True
+) -> ArchiveOptions:
     """The options of a sink named `c`."""
-    return ArchiveOptions(slots=slots, ledger="ledger", group="c", reset=reset, grouping=NOW)
+    return ArchiveOptions(
+        slots=slots, ledger="ledger", group="c", reset=reset, grouping=NOW, grants_idle=grants_idle
+    )
 
 
 def found(
@@ -153,7 +157,12 @@ class Leader:
         )
 
 
-def leader(*entries: SinkEntry, slots: int = 2, reset: OffsetReset = OffsetReset.EARLIEST) -> Leader:
+def leader(
+    *entries: SinkEntry,
+    slots: int = 2,
+    reset: OffsetReset = OffsetReset.EARLIEST,
+    grants_idle: bool = True,
+) -> Leader:
     """The leader of a sink over these entries."""
     ledger = controls(*entries)
-    return Leader(Archive.from_ledger(ledger, options(slots, reset)), ledger)
+    return Leader(Archive.from_ledger(ledger, options(slots, reset, grants_idle=grants_idle)), ledger)

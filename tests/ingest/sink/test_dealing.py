@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,29 +68,37 @@ class TestSlotsToEnd:
 
     def test_nobody_while_an_idle_slot_has_room(self) -> None:
         """It asks soon."""
-        assert slots_to_end(1, held={0: 3}, ending=(), slots=2) == []
+        assert slots_to_end(candidates(1), held={0: 3}, ending=(), slots=2) == []
 
     def test_the_least_loaded_when_a_partition_has_no_place(self) -> None:
         """As few as will do."""
-        assert slots_to_end(1, held={0: 2, 1: 1, 2: 2}, ending=(), slots=3) == [1]
+        assert slots_to_end(candidates(1), held={0: 2, 1: 1, 2: 2}, ending=(), slots=3) == [1]
 
     def test_what_is_ending_is_waited_for(self) -> None:
         """Its partitions, and its place, come back."""
-        assert slots_to_end(1, held={0: 2, 1: 1}, ending=(1,), slots=2) == []
+        assert slots_to_end(candidates(1), held={0: 2, 1: 1}, ending=(1,), slots=2) == []
 
     def test_what_is_above_the_share_while_a_slot_is_idle(self) -> None:
         """Once, and not while another is ending."""
-        assert slots_to_end(0, held={0: 2}, ending=(), slots=2) == [0]
-        assert slots_to_end(0, held={0: 2}, ending=(0,), slots=2) == []
-        assert slots_to_end(0, held={0: 1}, ending=(), slots=2) == []
+        assert slots_to_end((), held={0: 2}, ending=(), slots=2) == [0]
+        assert slots_to_end((), held={0: 2}, ending=(0,), slots=2) == []
+        assert slots_to_end((), held={0: 1}, ending=(), slots=2) == []
 
     def test_a_slot_takes_what_an_absent_one_would_get(self) -> None:
         """Where Spark has no core for it; once it has begun, it is dealt its share again."""
-        assert slots_to_end(1, held={1: 2}, ending=(), slots=2) == []
-        assert slots_to_end(1, held={1: 2}, ending=(), slots=2, absent=(0,)) == [1]
-        assert slots_to_end(1, held={1: 2}, ending=(1,), slots=2, absent=(0,)) == []
-        assert slots_to_end(0, held={1: 3}, ending=(), slots=2, absent=(0,)) == []
-        assert slots_to_end(0, held={1: 3}, ending=(), slots=2) == [1]
+        assert slots_to_end(candidates(1), held={1: 2}, ending=(), slots=2) == []
+        assert slots_to_end(candidates(1), held={1: 2}, ending=(), slots=2, absent=(0,)) == [1]
+        assert slots_to_end(candidates(1), held={1: 2}, ending=(1,), slots=2, absent=(0,)) == []
+        assert slots_to_end((), held={1: 3}, ending=(), slots=2, absent=(0,)) == []
+        assert slots_to_end((), held={1: 3}, ending=(), slots=2) == [1]
+
+    def test_no_slot_where_only_partitions_without_work_are_free(self) -> None:
+        """Nor is what a slot has above its share dealt again: they would be dealt with it, without end."""
+        resting = [replace(one, has_work=False) for one in candidates(5, 5, 5, 5)]
+        assert slots_to_end(resting, held={0: 4}, ending=(), slots=1) == []
+        assert slots_to_end(resting, held={0: 4}, ending=(), slots=2) == []
+        assert slots_to_end([*resting, *candidates(5)], held={0: 4}, ending=(), slots=1) == [0]
+        assert deal(1, resting, held={0: 4}, slots=2) == ()
 
 
 @settings(max_examples=examples(200), deadline=None, derandomize=True)
@@ -110,10 +120,10 @@ def test_asking_comes_to_an_end_with_everything_dealt(held: list[int], waiting: 
     """After a few rounds nothing waits, and nobody is asked to end any more."""
     loads = {slot: count for slot, count in enumerate(held) if slot < slots}
     for _ in range(10):
-        ending = slots_to_end(waiting, held=loads, ending=(), slots=slots)
+        ending = slots_to_end(candidates(*[1] * waiting), held=loads, ending=(), slots=slots)
         waiting += sum(loads.pop(slot) for slot in ending)
         shares = dealt(candidates(*[1] * waiting), slots, loads)
         waiting -= sum(len(share) for share in shares.values())
         loads |= {slot: len(share) for slot, share in shares.items() if share}
     assert waiting == 0
-    assert slots_to_end(0, held=loads, ending=(), slots=slots) == []
+    assert slots_to_end((), held=loads, ending=(), slots=slots) == []

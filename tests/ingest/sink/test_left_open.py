@@ -1,7 +1,19 @@
 """What a slot leaves to the next one by way of the leader: open objects, and an open transaction."""
 
-from headrace.model.sink_protocol import HeldBack, LeftOpen, OpenedObject, SinkLeft, SinkProgress
-from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader
+from dataclasses import replace
+
+import pytest
+
+from headrace.model.sink_protocol import (
+    HeldBack,
+    LeftOpen,
+    OpenedObject,
+    SinkCommitted,
+    SinkLeft,
+    SinkProgress,
+)
+from ingest.sink import SinkEffects
+from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
 _OPENED = OpenedObject(group="", first_offset=4, last_offset=9, opened_ms=100)
 
@@ -34,6 +46,42 @@ def test_the_next_slot_has_it_and_after_a_lost_one_the_next_again() -> None:
     assert grant.left == _left()
 
 
+@pytest.mark.parametrize("slots", [1, 2])
+def test_what_rests_is_granted_with_what_has_work(slots: int) -> None:
+    """Else each record of one would end the slot of all others, which are all read again."""
+    one = leader(*[checkpoint(4, partition=number) for number in range(4)], slots=slots, grants_idle=False)
+    ends, held, batches = dict.fromkeys(range(4), 10), dict[int, int](), 0
+    one.apply(one.archive.tick(0))
+    one.topics(*found(ends))
+    for turn in range(20):
+        for slot in range(slots):
+            if slot not in held and (grants := one.archive.next_batch(slot, batches + 1)):
+                batches += 1
+                held[slot] = batches
+                left = {grant.partition_of: _left(position=ends[grant.partition]) for grant in grants}
+                one.archive.on_left(SinkLeft(batch=batches, partitions=left))
+        ending = set(held) if not turn else set(one.effects.slots_to_end)
+        for slot in ending:
+            one.apply(one.archive.on_finished(held.pop(slot)))
+        one.effects = SinkEffects()
+        one.topics(*found(ends))
+        if not turn:
+            assert one.archive.ready() == 0
+            assert one.archive.next_batch(0, batches + 1) == ()
+        ends[turn % 4] += 1
+        one.topics(*found(ends))
+    assert batches == 2 * slots
+
+
+def test_a_slot_that_came_less_far_leaves_what_one_before_it_has_opened() -> None:
+    """It has work, as it has not read all; and the next one reads further than the furthest."""
+    one = _granted(replace(_left(position=4), furthest=10))
+    assert one.archive.ready() == 1
+    (grant,) = one.archive.next_batch(0, 2)
+    assert grant.left is not None
+    assert one.archive.left_to_read(0) == 10
+
+
 def test_it_is_nothing_of_another_life_or_below_the_checkpoint() -> None:
     """Its offsets are those of other records, or archived."""
     for left in (_left(topic_id="id0"), _left(position=4)):
@@ -54,12 +102,41 @@ def test_a_slot_that_ends_without_a_word_of_a_partition_leaves_nothing() -> None
     assert grant.left is None
 
 
+def test_what_one_partition_commits_leaves_the_others_to_be_read_further() -> None:
+    """Else a busy one would end the turn before the tail of another is read further than before."""
+    one = leader(*[checkpoint(4, partition=number) for number in (0, 1)], slots=1)
+    one.topics(*found({0: 10, 1: 10}))
+    grants = one.archive.next_batch(0, 1)
+    one.archive.on_left(SinkLeft(batch=1, partitions={grant.partition_of: _left() for grant in grants}))
+    one.apply(one.archive.on_finished(1))
+    one.topics(*found({0: 10, 1: 10}))
+    assert len(one.archive.next_batch(0, 2)) == 2
+    to_read = [one.archive.left_to_read(0)]
+    for number, offset in ((0, 4), (0, 7), (1, 6)):
+        moved = SinkCommitted(
+            batch=2,
+            objects=(sealed(f"o{number}-{offset}", 4, offset, partition=number),),
+            checkpoints=(checkpoint(offset, partition=number),),
+            records_by_topic={},
+            bad_by_reason={},
+            seconds=0.1,
+        )
+        one.apply(one.archive.on_committed(moved))
+        to_read.append(one.archive.left_to_read(0))
+    assert to_read == [20, 20, 10, 0]
+
+
 def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
-    """Until a slot finds that it is over."""
+    """Until a slot finds that it is over, or the topic is another: its transactions are others, too."""
     one = leader(checkpoint(4))
     one.topics(*found({0: 10}))
     given = []
-    for batch, held in enumerate(({P0: HeldBack(7, 100)}, {}, {}), 1):
+    back, topic_id = {P0: HeldBack(7, 100)}, "id1"
+    for batch, held in enumerate((back, {}, back, {}), 1):
+        if batch == 4:
+            topic_id = "id2"
+            for _ in range(2):
+                one.topics(*found({0: 10}, topic_id=topic_id))
         (grant,) = one.archive.next_batch(0, batch)
         given.append(grant.held)
         progress = SinkProgress(
@@ -75,5 +152,5 @@ def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
         )
         one.archive.on_progress(progress)
         one.apply(one.archive.on_finished(batch))
-        one.topics(*found({0: 10}))
-    assert given == [None, HeldBack(7, 100), None]
+        one.topics(*found({0: 10}, topic_id=topic_id))
+    assert given == [None, HeldBack(7, 100), None, None]

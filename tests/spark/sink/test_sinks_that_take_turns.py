@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from random import Random
+from typing import Final, cast
 
 import pytest
 
@@ -289,6 +291,57 @@ def test_an_object_is_as_old_as_the_one_that_had_its_first_record() -> None:
     assert found == [(100, None), (50, None), (500, None), (500, 7)]
 
 
+class _Counted:
+    """What was open of a group; counts how often it is looked at."""
+
+    looks = 0
+    age_from_ms = None
+
+    def __init__(self, number: int) -> None:
+        self.group, self._first = f"g{number}", number
+
+    @property
+    def first_offset(self) -> int:
+        type(self).looks += 1
+        return self._first
+
+    @property
+    def last_offset(self) -> int:
+        type(self).looks += 1
+        return self._first + 20_000
+
+    @property
+    def opened_ms(self) -> int:
+        type(self).looks += 1
+        return 100 + self._first
+
+
+def test_opening_many_groups_again_does_not_look_at_all_of_them_each_time() -> None:
+    """With 10,000 groups each turn took minutes before it read anything new."""
+    objects = tuple(cast("OpenedObject", _Counted(number)) for number in range(10_000))
+    openings = CarriedOpenings(LeftOpen(topic_id="id", position=40_000, objects=objects, due_ms=None))
+    assert openings.of("other", 5_000, 50_000, 7) == (100, None)
+    _Counted.looks = 0
+    for number in range(200):
+        assert openings.of(f"g{number}", number, 50_000, 7) == (100 + number, None)
+        assert openings.of("other", 10_000 + number, 50_000, 7) == (100, None)
+        assert openings.moment(number, 50_000) == 100
+    assert _Counted.looks < 200 * 20
+
+
+def test_of_those_that_cover_a_record_the_one_opened_first_counts() -> None:
+    """Whatever their order, and however they overlap."""
+    chance = Random(7)
+    objects = [
+        _opened("a", first, first + chance.randrange(30), chance.randrange(1000))
+        for first in (chance.randrange(60) for _ in range(40))
+    ]
+    openings = CarriedOpenings(LeftOpen(topic_id="id", position=99, objects=tuple(objects), due_ms=None))
+    for offset in range(-1, 95):
+        covering = (one.opened_ms for one in objects if one.first_offset <= offset <= one.last_offset)
+        assert openings.of("a", offset, 5000, None)[0] == min(covering, default=5000)
+
+
 def test_what_was_read_before_closes_by_no_time_while_it_comes() -> None:
     """It would be cut up by fetches. Where it does not come, for want of a registry, time counts."""
     objects = (_opened("a", 0, 9, 100),)
@@ -298,6 +351,24 @@ def test_what_was_read_before_closes_by_no_time_while_it_comes() -> None:
     assert openings.is_reading_again(5, 7000)
     assert not openings.is_reading_again(10, 7001)
     assert openings.moment(10, 7001) == 7001
+
+
+def test_what_a_turn_has_not_come_to_stays_as_old_as_it_is(made: _Maker) -> None:
+    """A turn may be over before: for want of a registry, or once another partition has committed."""
+    by_field = "io.confluent.connect.storage.partitioner.FieldPartitioner"
+    sink = made({"rotate.age.ms": "60000", "partitioner.class": by_field, "partition.field.name": "a"})
+    tools = sink._made.tools.for_topic("t")
+    rows = [Record("t", 0, offset, NOON_MS, b"k", b'{"a":%d}' % (offset // 10), ()) for offset in range(40)]
+    grant = PartitionGrant(topic="t", partition=0, topic_id="id1", offset=0)
+    for turn, count in enumerate((40, 20, 0, 40)):
+        work, now_ms = PartitionWork(grant, tools), NOON_MS + turn * 15_000
+        if count:
+            work.add(kafka_records(rows[:count]), now_ms)
+        left = work.left(now_ms)
+        assert (left.position, left.end, left.due_ms) == (count, 40, NOON_MS + 60_000)
+        assert [one.opened_ms for one in left.objects] == [NOON_MS] * 4
+        work.abandon()
+        grant = replace(grant, left=left)
 
 
 def test_what_fails_and_is_read_again_is_as_old_as_before(made: _Maker) -> None:

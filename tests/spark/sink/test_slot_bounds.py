@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
 import pytest
 from structlog.testing import capture_logs
 
+from headrace.kafka.consumer.message_columns import FaultReason, PartitionFault
 from headrace.kafka.producer import SlotRevoked, TransactionalProducer
 from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
@@ -434,6 +435,47 @@ def test_a_slot_that_s3_refuses_leaves_what_is_committed_to_the_leader(tmp_path:
     assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, None)
     (committed,) = link.committed
     assert [one.left for one in link.sent if isinstance(one, SinkCompleted)] == [(committed,)]
+
+
+class _DeletedTopic(_LargeRecords):
+    """Kafka says that the topic is deleted, once its record is read."""
+
+    def drain_events(self) -> Iterable[object]:
+        if not self.position:
+            return ()
+        reason = FaultReason.TOPIC_DELETED
+        return [PartitionFault(topic="t", partition=0, offset=1, reason=reason, message="It is deleted.")]
+
+
+class _RefusesForLong(_Refuses):
+    """S3 takes nothing until an end has lasted longer than it would be waited for otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__(takes_parts=False)
+        self._refused_since: float | None = None
+        self.is_ending: Callable[[], bool] = lambda: False
+
+    def begin(self, *_: object, **__: object) -> str:
+        now = time.monotonic()
+        if self.is_ending():
+            self._refused_since = self._refused_since or now
+        self._takes_parts = self._refused_since is not None and now - self._refused_since > 1.0
+        return super().begin()
+
+    def complete(self, *_: object, **__: object) -> Completion:
+        self.begin()
+        return Completion(CompletionState.COMPLETED)
+
+
+def test_what_was_read_of_a_deleted_topic_is_not_given_up(tmp_path: Path) -> None:
+    """Nobody can read it again: it waits for S3, however long another connector waits for the core."""
+    settings = sink_settings({"aws.s3.bucket.name": "bucket", "topics": "t", "buffer.dir": str(tmp_path)})
+    link, calls = _Asks(), _RefusesForLong()
+    calls.is_ending = link.is_ending
+    run = _sink_run(settings, link=link, calls=calls, reader=_DeletedTopic(), refused_seconds=0.2)
+    finished = run.run()
+    assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, None)
+    assert len(link.committed) == 1
 
 
 def test_a_slot_says_what_it_leaves_open(tmp_path: Path) -> None:
