@@ -28,6 +28,8 @@ _ALIKE_REST = 0.65
 _ALIKE_CLASS = 0.7
 _OF_SOME: Final = {"producer": ("buffer.memory",), "consumer": ("auto.offset.reset", "isolation.level")}
 _SEPARATORS = re.compile(r"[._-]+")
+# No option's name is longer.
+_LONGEST: Final = 200
 
 
 def suggested(option: str, known: Iterable[str]) -> str | None:
@@ -82,9 +84,16 @@ def _most_alike(option: str, known: Iterable[str]) -> str | None:
 
 
 # Each name of a configuration is compared with all that are known.
-@lru_cache(maxsize=10_000)
 def _plain(name: str) -> str:
+    return _kept_plain(name) if len(name) <= _LONGEST else _without_signs(name)
+
+
+def _without_signs(name: str) -> str:
     return _SEPARATORS.sub(".", name.lower())
+
+
+# What users send may be megabytes, and is not kept.
+_kept_plain = lru_cache(maxsize=10_000)(_without_signs)
 
 
 def _likeness(wanted: str, name: str, least: float) -> float:
@@ -92,7 +101,7 @@ def _likeness(wanted: str, name: str, least: float) -> float:
     # The bound of `real_quick_ratio`, and the groups: both at once, and they leave few names.
     if 2.0 * min(len(wanted), len(name)) < least * (len(wanted) + len(name)):
         return 0.0
-    if not _are_alike_groups(wanted.partition(".")[0], name.partition(".")[0]):
+    if len(wanted) > _LONGEST or not _are_alike_groups(wanted.partition(".")[0], name.partition(".")[0]):
         return 0.0
     matcher = SequenceMatcher(None, wanted, name)
     return 0.0 if matcher.quick_ratio() < least else matcher.ratio()

@@ -26,6 +26,12 @@ def read_regular(path: str) -> bytes:
     return content
 
 
+def read_store(path: str) -> bytes:
+    """What is in a trust store, of any size; OSError for what is no file."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def read_regular_text(path: str) -> str:
     """The same as text with line ends as Python has them; ValueError for what is no UTF-8."""
     return read_regular(path).decode().replace("\r\n", "\n").replace("\r", "\n")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -61,6 +60,7 @@ from headrace.options.worker_limits import (
     topics_warning,
     worker_limits,
 )
+from headrace.process.regular_files import read_store
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.class_names import (
     check_class,
@@ -133,7 +133,7 @@ def load(
     read_file: Callable[[str], str],
     overrides: Mapping[str, str] = _NONE,
     worker_config: str | None = None,
-    read_bytes: ReadBytes = lambda path: Path(path).read_bytes(),
+    read_bytes: ReadBytes = read_store,
     vendors: tuple[Vendor, ...] = VENDORS,
     is_for_clients: bool = True,
 ) -> Settings:

@@ -1,5 +1,6 @@
 """PKCS12 trust stores, as Java's own keytool writes them, become the PEM that librdkafka wants."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -41,3 +42,19 @@ def test_a_wrong_password_is_told_without_it(trust_store: Path) -> None:
 
     assert problem.message == "is no PKCS12 store, or ssl.truststore.password is not its password"
     assert "wrong-one" not in str(problem)
+
+
+def test_a_store_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """A connector's configuration that named one hung the thread that read it, for good."""
+    pipe = tmp_path / "trust.p12"
+    os.mkfifo(pipe)
+    problems = problems_with(
+        {
+            "producer.override.security.protocol": "SSL",
+            "producer.override.ssl.truststore.type": "PKCS12",
+            "producer.override.ssl.truststore.location": str(pipe),
+            "producer.override.ssl.truststore.password": "secret",
+        }
+    )
+
+    assert ["ssl.truststore.location" in problem.option for problem in problems] == [True]

@@ -1,13 +1,14 @@
 """Suggestions for unknown options, measured: misspelled names find theirs, names of other tools find none."""
 
 import random
+import tracemalloc
 from typing import Final
 
 import pytest
 
 from headrace.options.declarations import CANONICAL
 from headrace.options.merge import SPELLINGS
-from headrace.options.suggestions import suggested, unknown_class
+from headrace.options.suggestions import are_of_one_group, suggested, unknown_class
 from tests.headrace.options.loading import problems_with
 
 # Of other connectors, of Connect's worker, of operators' files.
@@ -140,3 +141,16 @@ def test_what_is_suggested_is_an_option(name: str, meant: str | None) -> None:
     assert problem.option == name
     end = "remove it" if meant is None else f"did you mean {meant}?"
     assert problem.message == f"is not an option of Headrace; {end}"
+
+
+def test_long_names_of_users_are_not_kept() -> None:
+    """Each wrong configuration would stay in a worker's memory."""
+    long = "x" * 1_000_000
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            assert suggested(f"{long}{number}", CANONICAL) is None
+            assert not are_of_one_group(f"{long}{number}", "topic")
+        assert tracemalloc.get_traced_memory()[0] < 4_000_000
+    finally:
+        tracemalloc.stop()
