@@ -45,15 +45,15 @@ def deal(
 
     Every idle slot's share is worked out, so that the others find theirs when they ask. A slot gets back what
     it held last where there is room, for it may have something of them in hand; the rest goes where
-    the least waits. A slot that asks never goes away empty while there is work: who else would get it may be
-    long in coming.
+    the least waits. A slot that asks never goes away without work while there is any: who else would get it
+    may be long in coming.
     """
     if not any(one.has_work for one in candidates):
         return ()
     idle = [number for number in range(slots) if number not in held and number not in absent]
     shares = {number: _Share(number, []) for number in idle}
     room = _fair(len(candidates), held, slots - len(absent))
-    ordered = sorted(candidates, key=lambda one: (-one.lag, one.partition))
+    ordered = sorted(candidates, key=lambda one: (not one.has_work, -one.lag, one.partition))
     for candidate in ordered:
         last = shares.get(candidate.last_slot) if candidate.last_slot is not None else None
         if last is None or len(last.partitions) >= room:
@@ -63,7 +63,10 @@ def deal(
             last = min(free, key=lambda share: (share.lag, len(share.partitions), share.slot))
         last.partitions.append(candidate.partition)
         last.lag += candidate.lag
-    return tuple(sorted(shares[slot].partitions)) or tuple(one.partition for one in ordered[:1])
+    share = shares[slot].partitions
+    if not any(one.has_work and one.partition in share for one in candidates):
+        share = [ordered[0].partition, *share][: max(room, 1)]
+    return tuple(sorted(share))
 
 
 def slots_to_end(

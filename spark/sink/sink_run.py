@@ -368,6 +368,8 @@ class SinkRun:
             if self._link.is_void():
                 raise SlotRevoked
             self._commit(wall_ms())
+            for at in self._gone & self._work.keys():
+                safely(self._work[at], partial(self._work[at].objects.close_all, at_any_rate=True))
             self._collect()
             self._report()
             failures = (why for work in self._work.values() if (why := work.failure()) is not None)

@@ -53,6 +53,12 @@ class TestDeal:
         """Another that held it last, or comes first by its number, may not be there."""
         assert deal(1, candidates(5, last=0), held={}, slots=2) == (TopicPartition("t", 0),)
 
+    def test_a_slot_that_asks_gets_what_has_work(self) -> None:
+        """Where slots have a core in turns, another that held it last may never be there."""
+        found = [replace(one, last_slot=at, has_work=at == 2) for at, one in enumerate(candidates(9, 9, 1))]
+
+        assert all(found[2].partition in deal(slot, found, held={}, slots=3) for slot in range(3))
+
     def test_a_slot_takes_no_more_than_its_share(self) -> None:
         """Those with a batch are asked to end for the rest."""
         assert dealt(candidates(1, 1, 1, 1, 1), 4, held={0: 1, 1: 1, 2: 1}) == {3: [0, 1]}

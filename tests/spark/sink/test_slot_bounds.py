@@ -552,3 +552,55 @@ def test_a_fetch_is_bounded_by_the_objects_of_the_one_before() -> None:
     assert (size.within(0), size.within(1990)) == (10_000, 1000)
     size.closed(10, 20)
     assert (size.within(0), size.within(MAX_PENDING - 1)) == (1000, 1)
+
+
+class _SecondClosesLate(_TwoPartitions):
+    """A record of each partition; one more of the second closes its object, in the eighth round."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 0
+
+    def poll(self, _most: int, _seconds: float) -> list[KafkaRecords]:
+        self.rounds += 1
+        found = []
+        for one in sorted(self._next.keys() - self._paused):
+            at = self._next[one]
+            if at == 0 or (at == one.partition == 1 and self.rounds >= 8):
+                self._next[one] += 1
+                found.append(kafka_records([Record("t", one.partition, at, NOON_MS, None, b"v", ())]))
+        return found
+
+
+class _AsksOfADeletedTopic(_Asks):
+    """An end is asked for as an object is closed; the leader's answer says that a topic is gone."""
+
+    def __init__(self, reader: _SecondClosesLate) -> None:
+        super().__init__()
+        self._reader = reader
+
+    def is_ending(self) -> bool:
+        return self._reader.rounds > 8
+
+    def leader_group(self, _batch: int) -> LeaderGroup:
+        return LeaderGroup(group=b"", gone=(TopicPartition("t", 0),))
+
+
+def test_a_deletion_that_an_end_learns_of_loses_nothing_that_is_open(tmp_path: Path) -> None:
+    """What `rotate.on.stop=false` leaves open is read again, and of a deleted topic by nobody."""
+    settings = sink_settings(
+        {
+            "aws.s3.bucket.name": "bucket",
+            "topics": "t",
+            "buffer.dir": str(tmp_path),
+            "rotate.on.stop": "false",
+            "rotate.records": "2",
+        }
+    )
+    reader, calls = _SecondClosesLate(), _NeverCompleted(CompletionState.COMPLETED)
+    link = _AsksOfADeletedTopic(reader)
+    run = _sink_run(settings, partitions=2, link=link, calls=calls, reader=reader, refused_seconds=0.2)
+
+    assert run.run().outcome is BatchOutcome.CLEAN
+    found = [one for message in link.sent if isinstance(message, SinkCommitted) for one in message.objects]
+    assert {(one.partition, one.first_offset, one.last_offset) for one in found} == {(1, 0, 1), (0, 0, 0)}
