@@ -20,7 +20,7 @@ from headrace.model.errors import (
     TopicMissing,
     TopicWithoutLeader,
 )
-from headrace.options.sink_settings import TopicSelection
+from headrace.options.topic_expressions import TopicSelection
 
 # How long what the group has committed is believed where nothing depends on it. Asking takes a client of its
 # own each time (see KafkaAdmin.committed).

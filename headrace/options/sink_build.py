@@ -44,9 +44,9 @@ from headrace.options.sink_settings import (
     RotationSettings,
     SinkRoute,
     SinkSettings,
-    TopicSelection,
     UploadSettings,
 )
+from headrace.options.topic_expressions import TopicSelection
 from headrace.options.transforms import TransformChain
 from headrace.options.value_types import FormError
 

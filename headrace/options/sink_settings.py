@@ -21,7 +21,7 @@ from headrace.options.schema_settings import (
     RegistrySettings,
 )
 from headrace.options.secret import Secret
-from headrace.options.topic_expressions import matches
+from headrace.options.topic_expressions import TopicSelection
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain
 
 
@@ -134,39 +134,6 @@ class NameValues(StrEnum):
     def is_plain(self) -> bool:
         """Whether values that make one name are one group."""
         return self is not NameValues.ESCAPED
-
-
-# What brokers call internal, which consumers with a pattern do not subscribe (exclude.internal.topics).
-_OF_KAFKA: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TopicSelection:
-    """The topics of the sink: by name, or all that a regular expression (Python's) matches as a whole.
-
-    One of both is set. The expression means no internal topic (`__..`; `with_internal`: none of Kafka's),
-    nor `own`: ledger, dead letters.
-    """
-
-    names: tuple[str, ...]
-    pattern: str | None
-    own: frozenset[str] = frozenset()
-    with_internal: bool = False
-
-    def has(self, topic: str) -> bool:
-        """Whether it is one of them, where Kafka has such a topic."""
-        return self.matches(topic) and (self.pattern is None or not self.is_apart(topic))
-
-    def matches(self, topic: str) -> bool:
-        """Whether its name is meant; of rows that name it no more is asked."""
-        if self.pattern is None:
-            return topic in self.names
-        return matches(self.pattern, topic)
-
-    def is_apart(self, topic: str) -> bool:
-        """Whether no expression means it."""
-        is_internal = topic in _OF_KAFKA if self.with_internal else topic.startswith("__")
-        return is_internal or topic in self.own
 
 
 OF_REGISTRIES: Final = frozenset({ConverterKind.AVRO, ConverterKind.JSON_SCHEMA, ConverterKind.PROTOBUF})

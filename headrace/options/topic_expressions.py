@@ -1,4 +1,4 @@
-r"""Whether a regular expression matches a topic's name, and the name that it makes of one.
+r"""Which topics a sink means; whether an expression matches a topic's name, and the name it makes of one.
 
 Python's `re` tries every way to match, and holds the interpreter, and with it all connectors of a worker:
 `(\w+-?)+\.events` takes hours for a name of forty letters that does not match. RE2 walks a name once. It
@@ -8,6 +8,7 @@ expression cannot become slow, or RE2 does not know it (look-behinds, back refer
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final
@@ -58,6 +59,39 @@ def replaced(pattern: str, replacement: str, text: str) -> str | None:
     if found is None:
         return None
     return text[: found.start()] + found.expand(replacement) + text[found.end() :]
+
+
+# What brokers call internal, which consumers with a pattern do not subscribe (exclude.internal.topics).
+_OF_KAFKA: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicSelection:
+    """The topics of the sink: by name, or all that a regular expression (Python's) matches as a whole.
+
+    One of both is set. The expression means no internal topic (`__..`; `with_internal`: none of Kafka's),
+    nor `own`: ledger, dead letters.
+    """
+
+    names: tuple[str, ...]
+    pattern: str | None
+    own: frozenset[str] = frozenset()
+    with_internal: bool = False
+
+    def has(self, topic: str) -> bool:
+        """Whether it is one of them, where Kafka has such a topic."""
+        return self.matches(topic) and (self.pattern is None or not self.is_apart(topic))
+
+    def matches(self, topic: str) -> bool:
+        """Whether its name is meant; of rows that name it no more is asked."""
+        if self.pattern is None:
+            return topic in self.names
+        return matches(self.pattern, topic)
+
+    def is_apart(self, topic: str) -> bool:
+        """Whether no expression means it."""
+        is_internal = topic in _OF_KAFKA if self.with_internal else topic.startswith("__")
+        return is_internal or topic in self.own
 
 
 def _is_walked(pattern: str, text: str) -> bool:

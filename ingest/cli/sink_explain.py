@@ -13,7 +13,7 @@ from headrace.model.columns import TIMESTAMP_APPENDED, TIMESTAMP_CREATED, KafkaR
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import did_you_mean, printable, similar
 from headrace.options import Settings
-from headrace.options.sink_settings import TopicSelection
+from headrace.options.topic_expressions import TopicSelection
 from ingest.checks.probes.sample_object import read_record
 from ingest.cli.cli_options import Report
 from spark.sink.object_keys import ObjectFacts

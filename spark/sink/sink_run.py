@@ -295,6 +295,10 @@ class SinkRun:
 
     # -- topics that are gone --------------------------------------------------------------------------------
 
+    def _close_for_good(self, work: PartitionWork) -> None:
+        """It is never read again, so what is open does not wait for anything else."""
+        safely(work, partial(work.objects.close_all, at_any_rate=True))
+
     def _release_gone(self) -> None:
         """Write what was read of topics that are gone, and give their partitions up; the others continue."""
         released = False
@@ -303,8 +307,7 @@ class SinkRun:
             if work is None:
                 self._gone.discard(partition)
                 continue
-            # It is never read again, so what is open does not wait for anything else.
-            safely(work, partial(work.objects.close_all, at_any_rate=True))
+            self._close_for_good(work)
             if work.failure() is None and any(True for _ in work.objects.uncommitted()):
                 continue
             if work.failure() is None and safely(work, partial(work.transaction, wall_ms())) is not None:
@@ -369,7 +372,7 @@ class SinkRun:
                 raise SlotRevoked
             self._commit(wall_ms())
             for at in self._gone & self._work.keys():
-                safely(self._work[at], partial(self._work[at].objects.close_all, at_any_rate=True))
+                self._close_for_good(self._work[at])
             self._collect()
             self._report()
             failures = (why for work in self._work.values() if (why := work.failure()) is not None)
@@ -394,8 +397,7 @@ class SinkRun:
 
     def _holds_the_last(self) -> bool:
         """Whether records are closed here that cannot be read again, as their topic is deleted."""
-        gone = (work for at in self._gone if (work := self._work.get(at)) is not None)
-        return any(work.objects.closed for work in gone)
+        return any(self._work[at].objects.closed for at in self._gone & self._work.keys())
 
     def _tell_left(self) -> None:
         now_ms = wall_ms()

@@ -14,7 +14,7 @@ from headrace.model.errors import InvalidConfiguration, InvalidObject
 from headrace.model.ledger_entry import LedgerEntry, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId
 from headrace.model.sink_entries import PartitionCheckpoint, encode_sink_entry, key_of
-from headrace.options.sink_settings import TopicSelection
+from headrace.options.topic_expressions import TopicSelection
 from tests.support import aws, kafka
 
 _CHECKPOINT = PartitionCheckpoint(topic="t", partition=0, topic_id="i", offset=5)

@@ -13,7 +13,7 @@ from headrace.kafka.admin import DescribedTopic, KafkaAdmin
 from headrace.kafka.data_topics import TopicSurvey
 from headrace.kafka.ledger_topic import Holds, LedgerMarks
 from headrace.model.errors import AccessDenied, Unavailable
-from headrace.options.sink_settings import TopicSelection
+from headrace.options.topic_expressions import TopicSelection
 
 
 class Brokers:

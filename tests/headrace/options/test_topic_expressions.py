@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.options.sink_forms import topic_pattern
-from headrace.options.sink_settings import TopicSelection
-from headrace.options.topic_expressions import matches, replaced
+from headrace.options.topic_expressions import TopicSelection, matches, replaced
 from headrace.options.transforms.java_regex import JavaRegexError, java_regex, java_replacement
 from headrace.options.value_types import FormError
 
