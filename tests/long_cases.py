@@ -271,6 +271,17 @@ _UNITS: Final = (
         test="spark/test_class_archive.py::test_what_java_says_of_a_failure_is_one_line",
         shown_by=("spark/test_class_archive.py::test_a_failure_is_one_sentence",),
     ),
+    # More seeds of the same law.
+    Moved(
+        test="headrace/formats/transforms/test_random_chains.py::"
+        "test_avro_becomes_together_what_it_becomes_alone",
+        kept=("0", "1"),
+    ),
+    # One that closes by its own count, and one by all of them, remain.
+    Moved(
+        test="spark/sink/test_batch_rotation.py::test_a_close_costs_what_closes_and_gives_a_sign_of_life",
+        cases=("first",),
+    ),
     # That of Parquet takes four seconds to be made.
     Moved(
         test="headrace/formats/test_inventory_files.py::test_a_few_thousand_rows_are_held_at_a_time",

@@ -88,15 +88,24 @@ def _is_ambiguous(template: NameTemplate, extension: str, matters: Collection[in
     marked = [reader.token if reader.token in matters else -1 for reader in readers]
     alphabet = _alphabet(template, extension)
     begin = (-1, 0)
+    # A place is met in many pairs, and which of the two readings is the first is all the same.
+    after: dict[_Place, tuple[tuple[_Place, ...], ...]] = {}
+    ends: dict[_Place, bool] = {}
     waiting = [(begin, begin, False)]
     seen = set(waiting)
     while waiting:
         one, other, parted = waiting.pop()
-        if parted and _is_end(readers, one) and _is_end(readers, other):
+        for place in (one, other):
+            if place not in after:
+                after[place] = tuple(tuple(_behind(readers, place, char)) for char in alphabet)
+                ends[place] = _is_end(readers, place)
+        if parted and ends[one] and ends[other]:
             return True
-        for char in alphabet:
-            for first, second in product(_behind(readers, one, char), _behind(readers, other, char)):
-                pair = (first, second, parted or marked[first[0]] != marked[second[0]])
+        # Most characters are read like another one: a set has each such step once.
+        for firsts, seconds in set(zip(after[one], after[other], strict=True)):
+            for first, second in product(firsts, seconds):
+                is_parted = parted or marked[first[0]] != marked[second[0]]
+                pair = (first, second, is_parted) if first <= second else (second, first, is_parted)
                 if pair not in seen:
                     seen.add(pair)
                     waiting.append(pair)

@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -206,6 +207,8 @@ def _text_of_date(variable: NameVariable) -> str:
     return "".join(each if isinstance(each, str) else "x" for each in elements) or "x"
 
 
+# Each connector reads its own several times, and each run does it again.
+@lru_cache(maxsize=64)
 def read_name_template(source: str) -> NameTemplate:
     """The template read; TemplateError for its first mistake."""
     if not source:
