@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
@@ -147,6 +148,9 @@ _HINTS: Final = {
 }
 
 
+_NAMES: Final = tuple(NameField)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameVariable:
     """One `{{..}}`.
@@ -206,6 +210,7 @@ def _text_of_date(variable: NameVariable) -> str:
     return "".join(each if isinstance(each, str) else "x" for each in elements) or "x"
 
 
+@lru_cache(maxsize=256)
 def read_name_template(source: str) -> NameTemplate:
     """The template read; TemplateError for its first mistake."""
     if not source:
@@ -232,8 +237,8 @@ def _variable(source: str, start: int, end: int) -> NameVariable:
     def wrong(problem: str) -> TemplateError:
         return TemplateError(problem, source=source, start=start, end=end)
 
-    if name not in tuple(NameField):
-        close = similar(name.lower(), tuple(NameField))
+    if name not in _NAMES:
+        close = similar(name.lower(), _NAMES)
         meant = None if close is None else f"{{{{{close}}}}}"
         hint = did_you_mean(meant, otherwise=f"known are {', '.join(NameField)}")
         raise wrong(f"{name!r} is not a variable of a sink's names; {hint}")
