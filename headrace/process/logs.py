@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Hashable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -250,6 +251,7 @@ _LISTED: Final = re.compile(r"(?<!\S)(\S+)(?:, \1)+(?![^\s.:])")
 _MOST: Final = 1000
 
 
+@lru_cache(maxsize=256)
 def problem_kind(sentence: str) -> str:
     """What stays of the sentence of a problem while it lasts.
 

@@ -527,18 +527,22 @@ def _lead_clocks() -> None:
     for name, simulated_clock in tuple(_clocks()):
         ours[getattr(time, name)] = simulated_clock
         setattr(time, name, simulated_clock)
+    looked: set[int] = set()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in _PRODUCT:
-            for function in _functions(module):
+            for function in _functions(module, looked):
                 function.__defaults__ = _replaced(function.__defaults__, ours)
                 defaults = function.__kwdefaults__ or {}
                 for option, default in defaults.items():
                     defaults[option] = _replaced((default,), ours)[0]
 
 
-def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """The functions of a module, and of its classes."""
+def _functions(module: ModuleType, looked: set[int]) -> Iterator[FunctionType]:
+    """The functions of a module, and of its classes, but for what other modules have had before it."""
     for found in list(vars(module).values()):
+        if id(found) in looked:
+            continue
+        looked.add(id(found))
         if isinstance(found, FunctionType):
             yield found
         elif isinstance(found, type):
