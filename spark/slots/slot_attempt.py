@@ -47,7 +47,7 @@ class SlotAttempt:
     clean: bool = True
     error: str | None = None
     idle_since: float = 0.0
-    submitted_at: float = field(default_factory=time.monotonic)
+    submitted_at: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108  # of each moment
     begun_at: float = 0.0
     """When its task came: it has a core since."""
     is_recalled: bool = False
