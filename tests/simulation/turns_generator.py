@@ -14,11 +14,13 @@ ARCHIVE: Final = "archive"
 INCOMING: Final = "incoming"
 ROWS: Final = "rows"
 SOURCE: Final = "source"
+LONG_AGE: Final = "36000000"
+"""An age that no run comes to: such a tail rests."""
 SINKS: Final = ("one", "two", "three")
 FIXED: Final[Mapping[str, str]] = {}
 _ONE: Final[Mapping[str, Sequence[str | None]]] = {
     "rotate.on.stop": ("false", "true"),
-    "rotate.age.ms": ("20000", "60000", None),
+    "rotate.age.ms": ("20000", "60000", LONG_AGE),
     "rotate.records": (None, "3", "50"),
     "tasks.max": ("1", "2"),
 }

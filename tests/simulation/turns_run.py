@@ -21,7 +21,15 @@ from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, environment
 from tests.simulation.s3 import StoredObject
 from tests.simulation.scenario import Scenario
-from tests.simulation.turns_generator import ARCHIVE, INCOMING, ROWS, SOURCE, configurations, topic_of
+from tests.simulation.turns_generator import (
+    ARCHIVE,
+    INCOMING,
+    LONG_AGE,
+    ROWS,
+    SOURCE,
+    configurations,
+    topic_of,
+)
 from tests.simulation.worker_processes import SimulatedJvm, workers_of
 
 Place = tuple[str, int, int]
@@ -292,7 +300,7 @@ class _TurnsCourse(Course):
         """The sinks whose objects have an age, by their topics."""
         for name, text in self.scenario.options.items():
             sink, _, option = name.partition(".")
-            if option == "rotate.age.ms" and topic_of(sink) in self.made.broker.topics:
+            if option == "rotate.age.ms" and text != LONG_AGE and topic_of(sink) in self.made.broker.topics:
                 yield topic_of(sink), text
 
     def _missing(self, topics: list[str]) -> list[str]:
