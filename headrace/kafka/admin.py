@@ -41,6 +41,7 @@ CALL_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.1
 _PAUSE_SECONDS: Final = 0.1
 _BROKER_DEFAULT: Final = -1
+_ALL: Final = IsolationLevel.READ_UNCOMMITTED
 # A consumer that is refused says so each half second for as long as it is asked.
 _EVENTS: Final = 100
 
@@ -252,8 +253,13 @@ class KafkaAdmin:
             )
         }
 
+    def stable_ends(self, partitions: Collection[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where each of these ends for readers of what is committed; as `offset_ranges` asks."""
+        spec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # as above
+        return self._offsets(partitions, spec, isolation=IsolationLevel.READ_COMMITTED)
+
     def _offsets(
-        self, partitions: Collection[tuple[str, int]], spec: OffsetSpec
+        self, partitions: Collection[tuple[str, int]], spec: OffsetSpec, *, isolation: IsolationLevel = _ALL
     ) -> dict[tuple[str, int], int]:
         what = "the offsets of the topics could not be read"
         places = {place: TopicPartition(*place) for place in sorted(partitions)}
@@ -261,7 +267,7 @@ class KafkaAdmin:
         def ask(seconds: float) -> dict[tuple[str, int], int]:
             futures = self._client.list_offsets(
                 dict.fromkeys(places.values(), spec),
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+                isolation_level=isolation,
                 request_timeout=seconds,
             )
             return {

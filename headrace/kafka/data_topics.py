@@ -37,7 +37,10 @@ _Committed = dict[_Place, tuple[int, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurveyedPartition:
-    """One partition: the first offset that is there, the high watermark, and what the group has committed."""
+    """One partition: the first offset that is there, the high watermark, and what the group has committed.
+
+    `stable_end` is where it ends for readers of what is committed; None where that was not asked for.
+    """
 
     topic: str
     partition: int
@@ -46,6 +49,7 @@ class SurveyedPartition:
     end: int
     group_offset: int | None
     group_mark: str
+    stable_end: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +122,11 @@ class TopicSurvey:
             return {name: one for name, one in lives.items() if name not in others - readable}
         return lives
 
-    def ask(self, *, is_settled: bool = False) -> Survey:
+    def ask(self, *, is_settled: bool = False, held: Collection[_Place] = ()) -> Survey:
         """The present state. Blocks; Unavailable, AccessDenied where brokers refuse all.
 
-        `is_settled`: what the group has committed decides nothing now, and may be half a minute old.
+        `is_settled`: what the group has committed decides nothing now, and may be half a minute old. Of
+        partitions that open transactions have `held` back it is asked where they end for readers.
 
         Topics are described first: offsets and commits are of those lives, or of later ones. Members are
         asked for before offsets: what a group without members has committed is its last word.
@@ -133,6 +138,8 @@ class TopicSurvey:
         # A topic that somebody has named is data until it is seen not to be.
         no_data = {Holds.LEDGER} if self._chosen.pattern is None else {Holds.LEDGER, Holds.NOTHING}
         places = [place for place in led if holds[place[0]] not in no_data]
+        held = [place for place in places if place in held]
+        stable_ends = self._admin.stable_ends(held) if held else {}
         members = tuple(sorted(self._admin.members(self._group)))
         committed = self._known_commits(places, is_settled=is_settled)
         nothing: tuple[int | None, str] = (None, "")
@@ -146,6 +153,7 @@ class TopicSurvey:
                     end=ranges[topic, number][1],
                     group_offset=committed.get((topic, number), nothing)[0],
                     group_mark=committed.get((topic, number), nothing)[1],
+                    stable_end=stable_ends.get((topic, number)),
                 )
                 for topic, number in places
             ),

@@ -19,7 +19,7 @@ given another batch.
 """
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.model.fast_pickle import fast_pickle
 from headrace.model.sink_entries import (
@@ -31,12 +31,27 @@ from headrace.model.sink_entries import (
     TopicPartition,
 )
 
+HELD_SECONDS: Final = 60.0
+"""Transactions are shorter; one that is not may be hanging."""
+
 
 class HeldBack(NamedTuple):
-    """A partition ends for readers at `offset`, at an open transaction, since then (ms since 1970)."""
+    """A partition is read to `offset`, at an open transaction, since then (ms since 1970).
+
+    `stable_end` is where it ends for readers: further on than what is read where aborted records are between.
+    """
 
     offset: int
     since_ms: int
+    stable_end: int = 0
+
+    def sentence(self, partition: TopicPartition, end: int, seconds: float) -> str:
+        """What holds the partition back, whose log ends at `end`, and what helps."""
+        return (
+            f"{partition} is read up to offset {self.offset} of {end}: an open transaction there holds "
+            f"back what comes after it, for {seconds:.0f} s by now. End its producer, or abort "
+            "it (kafka-transactions.sh find-hanging shows it)."
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

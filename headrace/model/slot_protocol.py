@@ -139,9 +139,14 @@ class Ready:
     """The slot's producer is initialised (`init_transactions` has returned); work may be granted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Working:
-    """The task's working thread is at work, or waits for brokers or S3; said every few seconds of a batch."""
+    """The task's working thread is at work, or waits for brokers or S3; said every few seconds of a batch.
+
+    For `idle_seconds` nothing was read or decoded, as far as that is known.
+    """
+
+    idle_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,11 @@ from spark.slots import BatchCommitted, BatchFinished, SlotEnded, SlotPool, Slot
 
 _log = structlog.get_logger(__name__)
 
-# A recalled slot that commits nothing for so long is ended anyway: its object may have no rows.
-_FIRST_COMMIT_SECONDS: Final = 300.0
+# A recalled slot that has committed nothing and reads nothing for so long is ended: S3 may be away.
+_STALLED_SECONDS: Final = 30.0
+# One that reads all the time comes to where its object was left, however late: ended before, it would read
+# the same again in each turn, and never come there. Not for ever, as the others wait.
+_FIRST_COMMIT_SECONDS: Final = 3600.0
 
 SlotEvent = SlotReady | BatchCommitted | BatchFinished | SlotEnded | SlotRecalled
 
@@ -126,11 +129,15 @@ class SlotSupervisor:
             return True
         now, first = self._now(), self._first_commits.get(slot)
         if first is None:
-            return now - recalled_at > _FIRST_COMMIT_SECONDS
+            waited = now - recalled_at
+            idle = now - max(recalled_at, self._components.slot_pool.moved_at(slot))
+            return idle > _STALLED_SECONDS or waited > _FIRST_COMMIT_SECONDS
         return now - first >= first - self.slots[slot].since
 
     def _committed(self, event: BatchCommitted) -> None:
-        self._first_commits.setdefault(event.slot, self._now())
+        if event.committed.checkpoints:
+            # A transaction that was begun before its rows came, and was due before, holds nothing.
+            self._first_commits.setdefault(event.slot, self._now())
         self._got_further(event.slot)
         self._components.statistics.committed(event.committed)
         committed = event.committed

@@ -35,6 +35,7 @@ from ingest.sink.partitions import (
 from ingest.sink.sink_effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from ingest.sink.starting import Refused, grant_of
 from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts, refused_rewind, rewound
+from ingest.sink.work_left import has_work, held_sentences, left_open, left_to_read
 
 
 class Archive:
@@ -78,6 +79,10 @@ class Archive:
         """The number of a description of the topics that begins now."""
         self._request += 1
         return self._request
+
+    def held(self) -> frozenset[TopicPartition]:
+        """The partitions of which it is to be asked where they end for readers, as transactions are open."""
+        return frozenset(one.partition for one in self._states if one.held and not self._options.grants_idle)
 
     @property
     def is_settled(self) -> bool:
@@ -192,7 +197,7 @@ class Archive:
         """How far the slot has to read what others left open, where no checkpoint has moved since."""
         batch = self._batches.of_slot(slot)
         partitions = () if batch is None else batch.partitions - batch.moved
-        return sum(self._states[one].left_to_read for one in partitions)
+        return sum(left_to_read(self._states[one]) for one in partitions)
 
     def on_left(self, left: SinkLeft) -> SinkEffects:
         """Pick up what a slot leaves unwritten at the end of its batch."""
@@ -365,7 +370,7 @@ class Archive:
 
     def problems(self, now_ms: int) -> tuple[str, ...]:
         """Why the sink is not ready, a sentence each; none when it is."""
-        return problems_of(
+        found = problems_of(
             self._states,
             self.counts(now_ms),
             members=self._members,
@@ -373,6 +378,7 @@ class Archive:
             max_pending=self._options.max_pending,
             max_pending_age_ms=self._options.max_pending_age_ms,
         )
+        return (*found, *held_sentences(self._states, now_ms))
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -403,7 +409,7 @@ class Archive:
             return []
         idle, now_ms = self._options.grants_idle, self._now_ms
         return [
-            Candidate(one.partition, one.lag, one.last_slot, has_work=idle or one.has_work(now_ms))
+            Candidate(one.partition, one.lag, one.last_slot, has_work=idle or has_work(one, now_ms))
             for one in self._states
             if one.is_grantable and (idle or one.lag)
         ]
@@ -419,7 +425,7 @@ class Archive:
         assert state.checkpoint is not None, "where a partition begins is in the ledger first"
         state.batch, state.last_slot, state.is_grantable = number, slot, False
         grant = grant_of(state.checkpoint, state.objects.values(), options=self._options.grouping.hash)
-        return replace(grant, left=state.left_open, held=state.held)
+        return replace(grant, left=left_open(state), held=state.held)
 
     def _release(self, batch: SlotBatch) -> None:
         """No slot holds these partitions any more."""

@@ -75,7 +75,7 @@ class PartitionState:
     """The end of its log when Kafka had the checkpoint's topic last, until what is lost with it is said."""
     times_missing: int = 0
     left: LeftOpen | None = None  # what the last slot has read and left open, as far as is known
-    held: HeldBack | None = None
+    held: HeldBack | None = None  # at an open transaction, as far as is known
     is_selected: bool = True
     """Whether its topic is asked for at all: of another one nothing says that it is missing."""
     is_renewed_next: bool = False  # once it is known that its topic is there
@@ -186,34 +186,6 @@ class PartitionState:
             return 0
         start = self.found.begin if self.checkpoint is None else self.checkpoint.offset
         return max(0, self.found.end - max(start, self.found.begin))
-
-    @property
-    def left_open(self) -> LeftOpen | None:
-        """What a slot has left open of the life of the topic that the checkpoint is of; None: nothing."""
-        left, checkpoint = self.left, self.checkpoint
-        if left is None or checkpoint is None or left.topic_id != checkpoint.topic_id:
-            return None
-        return left if left.end > checkpoint.offset else None
-
-    def has_work(self, now_ms: int | None) -> bool:
-        """Whether a slot could do anything for it: a tail that was read waits for its time, or for more."""
-        left = self.left_open
-        if left is None or now_ms is None or self.found is None or self.found.end > left.position:
-            return self.lag > 0
-        return self.lag > 0 and left.due_ms is not None and left.due_ms <= now_ms
-
-    @property
-    def left_to_read(self) -> int:
-        """How many offsets its slot has still to read to come further than one that left these open.
-
-        Half as far again, where there is so much: else ever longer turns would each read a little more.
-        """
-        left = self.left_open
-        if left is None or not left.objects or self.checkpoint is None:
-            return 0
-        end = self.held.offset if self.held is not None else self.end or 0
-        further = left.end + (left.end - self.checkpoint.offset) // 2
-        return max(0, max(left.end, min(further, end)) - (self.position or 0))
 
     @property
     def condition(self) -> PartitionCondition:

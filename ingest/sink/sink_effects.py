@@ -26,7 +26,8 @@ class FoundPartition:
 
     `begin` is the first offset that Kafka still has, `end` the high watermark. `group_offset` is what the
     connector's own group has committed (None: nothing), with its metadata as it is there. `earlier` is there
-    where another sink left files that say more.
+    where another sink left files that say more, `stable_end` where an open transaction held it back before:
+    where it ends for readers.
     """
 
     topic: str
@@ -37,6 +38,7 @@ class FoundPartition:
     group_offset: int | None = None
     group_mark: str = ""
     earlier: EarlierArchive | None = None
+    stable_end: int | None = None
 
     @property
     def partition_of(self) -> TopicPartition:

@@ -1,7 +1,7 @@
-"""What a slot has committed and S3 has not completed yet, and how long an end waits where S3 refuses."""
+"""What a slot has committed and S3 has not completed yet, and what an end does where S3 refuses."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from typing import Final
 
@@ -9,6 +9,7 @@ from headrace.model.sink_entries import ObjectState, SealedObject
 from headrace.model.sink_protocol import SinkCompleted
 from headrace.s3.completion import Completion, CompletionState
 from spark.sink.object_keys import RecurringNames
+from spark.sink.partition_work import PartitionWork
 from spark.sink.slot_uploads import SlotUploads
 
 # As long as a service that ends waits for its slots: others want the core, and an operator the offsets.
@@ -98,3 +99,17 @@ class EndPatience:
             self._answered, self._since = answered, now
             return None
         return why if now - self._since >= self._seconds else None
+
+
+def give_up_failed(works: Iterable[PartitionWork]) -> str | None:
+    """Give up what is not committed of those that fail, and why the first does, a sentence; None: none does.
+
+    Who has them next reads them again. The others end as if nothing had failed: what one of them holds may be
+    of a deleted topic, and nowhere else.
+    """
+    first = None
+    for work in works:
+        if (why := work.failure()) is not None:
+            work.abandon()
+            first = first or why
+    return first

@@ -27,7 +27,7 @@ from headrace.model.sink_protocol import (
 from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.bad_records import DeadLetters
-from spark.sink.completing import REFUSED_SECONDS, CompletingObjects, EndPatience
+from spark.sink.completing import REFUSED_SECONDS, CompletingObjects, EndPatience, give_up_failed
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import (
@@ -362,7 +362,7 @@ class SinkRun:
         Where S3 refuses, what no transaction has named is read again, and the rest is left to the leader.
         What was read of a deleted topic waits for S3: it is nowhere else.
         """
-        self._refused_dead_letters, why = None, None
+        self._refused_dead_letters = why = failed = None
         patience = EndPatience(self._uploads, seconds=self._refused_seconds)
         for work in self._work.values():
             safely(work, work.objects.close_all)
@@ -375,10 +375,9 @@ class SinkRun:
                 self._close_for_good(self._work[at])
             self._collect()
             self._report()
-            failures = (why for work in self._work.values() if (why := work.failure()) is not None)
-            why = next(failures, None) or (None if self._holds_the_last() else patience.refusal())
+            failed = give_up_failed(self._work.values()) or failed
+            why = None if self._holds_the_last() else patience.refusal()
             if why is not None:
-                # It is read again by whoever has the partition next.
                 break
             self._uploads.wait(FULL_SECONDS)
         self._turns.hurry()
@@ -393,7 +392,7 @@ class SinkRun:
             work.abandon()
         # All commits are answered: nothing of it is in a transaction.
         self._uploads.finish_aborts()
-        return why if is_left else self._refused_dead_letters
+        return failed or (why if is_left else self._refused_dead_letters)
 
     def _holds_the_last(self) -> bool:
         """Whether records are closed here that cannot be read again, as their topic is deleted."""

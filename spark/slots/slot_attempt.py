@@ -47,13 +47,15 @@ class SlotAttempt:
     clean: bool = True
     error: str | None = None
     idle_since: float = 0.0
-    submitted_at: float = field(default_factory=time.monotonic)
+    submitted_at: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108  # of each moment
     begun_at: float = 0.0
     """When its task came: it has a core since."""
     is_recalled: bool = False
     lost_since: float = 0.0
     heard_at: float = 0.0
     """When its task last said something, or was last told something that it answers."""
+    moved_at: float = 0.0
+    """When its task last read or decoded anything of its batch, as far as it has said."""
     job: threading.Thread | None = field(default=None, repr=False)
     conversation: threading.Thread | None = field(default=None, repr=False)
 
@@ -78,6 +80,7 @@ class SlotAttempt:
         """The wire of a ready task, which works on this batch from here on."""
         assert self.wire is not None
         self.stage, self.plan, self.heard_at = AttemptState.BUSY, batch, time.monotonic()
+        self.moved_at = self.heard_at
         return self.wire
 
     def finish(self, finished: Finished) -> None:

@@ -195,6 +195,12 @@ class SlotPool:
             if start is not None and start.number == number and start.recall():
                 self._post(SlotRecalled(slot=slot, start=number))
 
+    def moved_at(self, slot: int) -> float:
+        """When the slot's task has read or decoded anything last, by what it said; monotonic seconds."""
+        with self._changed:
+            start = self._starts.get(slot)
+            return 0.0 if start is None else start.moved_at
+
     def forget_worker(self, slot: int) -> None:
         """The slot was fenced: the holder of its producer must initialise again."""
         with self._changed:
@@ -304,7 +310,8 @@ class SlotPool:
             match message, start.stage:
                 case _, AttemptState.OVER:
                     return False
-                case Working(), _:
+                case Working(idle_seconds=seconds), _:
+                    start.moved_at = start.heard_at - seconds
                     return True
                 case Ready(), AttemptState.GREETED:
                     self._set_ready(start)

@@ -249,6 +249,10 @@ class BatchRun:
                 return
             at = bad.index
         self._send(index, progress, target, rows, at, len(rows), then=rows.after)
+        if not len(rows) and not rows.bad:
+            # A large object may have none for long: it is as far as it is read all the same.
+            self._transaction.open()
+            self._transaction.touch(progress)
 
     def _send(
         self,

@@ -297,4 +297,4 @@ class Watchdog:
             idle = f"nothing was read or decoded for {now - self._progress_at:.0f} s; the task ends"
             log.error("decoding_stalled", detail=idle)
             raise WorkStuck(idle)
-        self._link.beat()
+        self._link.beat(now - self._progress_at)

@@ -65,8 +65,8 @@ class DriverConnection:
         self.beat()
         return self._void.is_set()
 
-    def beat(self) -> None:
-        """Send the driver a sign of life every few seconds.
+    def beat(self, idle_seconds: float = 0.0) -> None:
+        """Send the driver a sign of life every few seconds; `idle_seconds` as in `Working`.
 
         For the working thread only: from a thread of its own it would say so of a task that hangs.
         """
@@ -75,7 +75,7 @@ class DriverConnection:
             return
         self._beat_at = now
         try:
-            self._wire.send(Working())
+            self._wire.send(Working(idle_seconds))
         except Disconnected:
             self._void.set()
 

@@ -15,6 +15,7 @@ from tests.simulation import (
     restore_generator,
     sink_generator,
     source_generator,
+    turns_generator,
     worker_generator,
     writing_generator,
 )
@@ -40,6 +41,9 @@ from tests.simulation.sink_run import run_sink
 from tests.simulation.source_generator import source_scenario
 from tests.simulation.source_laws import judge_source
 from tests.simulation.source_run import run_source
+from tests.simulation.turns_generator import turns_scenario
+from tests.simulation.turns_laws import judge_turns
+from tests.simulation.turns_run import run_turns
 from tests.simulation.worker_generator import worker_scenario
 from tests.simulation.worker_laws import judge_worker
 from tests.simulation.worker_run import run_worker
@@ -58,6 +62,7 @@ _SCENARIOS: Final = {
     "sink": sink_scenario,
     "source": source_scenario,
     "restore": restore_scenario,
+    "turns": turns_scenario,
     "worker": worker_scenario,
     "writing": writing_scenario,
 }
@@ -68,6 +73,7 @@ _RUNS: Final[dict[str, Callable[[Scenario], Ended]]] = {
     "sink": run_sink,
     "source": run_source,
     "restore": run_restore,
+    "turns": run_turns,
     "worker": run_worker,
     "writing": run_writing,
 }
@@ -76,6 +82,7 @@ _JUDGED: Final[dict[str, Callable[[Scenario, Any], list[Finding]]]] = {
     "frames": judge_frames,
     "source": judge_source,
     "restore": judge_restore,
+    "turns": judge_turns,
     "worker": judge_worker,
     "writing": judge_writing,
 }
@@ -87,6 +94,7 @@ _FIXED: Final = {
     "sink": sink_generator.FIXED,
     "source": source_generator.FIXED,
     "restore": restore_generator.FIXED,
+    "turns": turns_generator.FIXED,
     "worker": worker_generator.FIXED,
     "writing": writing_generator.FIXED,
 }
@@ -113,6 +121,8 @@ _NEEDED: Final = (
     "path",
     "state.path",
     "workers",
+    "cores",
+    "partitions",
     "connectors",
 )
 

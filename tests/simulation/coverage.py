@@ -11,6 +11,7 @@ from tests.simulation import (
     restore_generator,
     sink_generator,
     source_generator,
+    turns_generator,
     worker_generator,
     writing_generator,
 )
@@ -38,6 +39,7 @@ DIMENSIONS: Final = {
     "restore": restore_generator.DIMENSIONS,
     "sink": sink_generator.DIMENSIONS,
     "source": source_generator.DIMENSIONS,
+    "turns": turns_generator.DIMENSIONS,
     "worker": worker_generator.DIMENSIONS,
     "writing": writing_generator.DIMENSIONS,
 }
@@ -51,6 +53,7 @@ _FAULTS: Final[Mapping[str, _Names]] = {
     "restore": {**sink_generator.FAULTS, **_APART},
     "sink": {**sink_generator.FAULTS, **_APART},
     "source": {**source_generator.SOURCE_FAULTS, **_APART},
+    "turns": turns_generator.FAULTS,
     "worker": {**worker_generator.FAULTS, CUT_OFF: {}, **_DISKS},
     "writing": {**writing_generator.FAULTS, **_DISKS},
 }
@@ -84,6 +87,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
         "delete",
     ),
+    "turns": turns_generator.OPERATIONS,
     "worker": worker_generator.OPERATIONS,
     "writing": (
         *writing_generator.OPERATIONS,

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 VERSION: Final = 1
-DIRECTIONS: Final = ("archives", "frames", "layouts", "restore", "sink", "source", "worker", "writing")
+_CONNECTORS: Final = ("archives", "layouts", "restore", "sink", "source", "turns", "worker")
+DIRECTIONS: Final = (*_CONNECTORS, "frames", "writing")
 
 
 class UnknownScenario(Exception):

@@ -20,6 +20,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.patches import SimulatedLock, SimulatedRLock, simulated
 from tests.simulation.scenario import UnknownScenario, dumps, loads
 from tests.simulation.sink_generator import sink_scenario
+from tests.simulation.turns_mutations import MUTATIONS as TURNS_MUTATIONS
 from tests.simulation.worker_mutations import MUTATIONS as WORKER_MUTATIONS
 from tests.simulation.writing_generator import DIMENSIONS as WRITING_DIMENSIONS
 from tests.simulation.writing_mutations import MUTATIONS as WRITING_MUTATIONS
@@ -27,6 +28,7 @@ from tests.simulation.writing_mutations import MUTATIONS as WRITING_MUTATIONS
 _ROOT: Final = Path(__file__).parents[2]
 _ALL_MUTATIONS: Final = {
     **MUTATIONS,
+    **TURNS_MUTATIONS,
     **WORKER_MUTATIONS,
     **{f"of Spark's source: {name}": one for name, one in FRAMES_MUTATIONS.items()},
     **{f"of Spark's writer: {name}": one for name, one in WRITING_MUTATIONS.items()},
@@ -38,6 +40,7 @@ _CHOSEN: Final = "0:7,11,15,21,23,26,30:34,37,43,44,108,156,218,278,280,285"
 _FEWER: Final = (
     "--only=archives=1:4,6,15,21,26,43,108",
     "--only=layouts=0:4,21,26,32,33,156",
+    "--only=turns=0:3,5,21",
     "--only=restore=0:3,5,11,21,23,33,37,39,43,116,151",
 )
 _FAILED: Final = sorted((Path(__file__).parent / "failed").glob("*.json"))

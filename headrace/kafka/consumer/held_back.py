@@ -17,7 +17,7 @@ class HeldPartitions:
     def __init__(self, seconds: float, now_ms: Callable[[], int] = wall_ms) -> None:
         self._seconds = seconds
         self._now_ms = now_ms
-        self._at_end: set[TopicPartition] = set()
+        self._at_end: dict[TopicPartition, int] = {}
         self._known: dict[TopicPartition, HeldBack] = {}
 
     def know(self, held: Mapping[TopicPartition, HeldBack]) -> None:
@@ -28,13 +28,13 @@ class HeldPartitions:
         """What was found, for a later reader."""
         return dict(self._known)
 
-    def at_end(self, partition: TopicPartition) -> None:
-        """It is read to where the broker gives no more."""
-        self._at_end.add(partition)
+    def at_end(self, partition: TopicPartition, stable_end: int) -> None:
+        """It is read to where the broker gives no more, which is there."""
+        self._at_end[partition] = stable_end
 
     def not_at_end(self, partition: TopicPartition) -> None:
         """There is more of it, or it is not read at the moment."""
-        self._at_end.discard(partition)
+        self._at_end.pop(partition, None)
 
     def read_again(self) -> None:
         """All are read from other offsets."""
@@ -49,19 +49,16 @@ class HeldPartitions:
         found = {}
         logs = ends() if self._at_end else {}
         now = self._now_ms()
-        for partition in self._at_end:
+        for partition, stable_end in self._at_end.items():
             position, end = positions[partition], logs.get(partition, 0)
             if end <= position:
                 self._known.pop(partition, None)
                 continue
             known = self._known.get(partition)
             if known is None or known.offset != position:
-                known = self._known[partition] = HeldBack(position, now)
+                known = HeldBack(position, now)
+            known = self._known[partition] = known._replace(stable_end=stable_end)
             seconds = (now - known.since_ms) / 1000
             if seconds >= self._seconds:
-                found[str(partition)] = (
-                    f"{partition} is read up to offset {position} of {end}: an open transaction there holds "
-                    f"back what comes after it, for {seconds:.0f} s by now. End its producer, or abort "
-                    "it (kafka-transactions.sh find-hanging shows it)."
-                )
+                found[str(partition)] = known.sentence(partition, end, seconds)
         return found

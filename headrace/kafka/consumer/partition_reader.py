@@ -27,7 +27,7 @@ from headrace.kafka.kafka_clients import Properties, Throttle, new_consumer
 from headrace.kafka.kafka_errors import translate
 from headrace.model.columns import KafkaRecords
 from headrace.model.sink_entries import NO_EPOCH, TopicPartition
-from headrace.model.sink_protocol import HeldBack
+from headrace.model.sink_protocol import HELD_SECONDS, HeldBack
 
 # -- librdkafka's properties of a reader, most of them for a bounded memory ----------------------------------
 
@@ -76,8 +76,6 @@ _SILENT_SECONDS: Final = 15.0
 _PROBLEM_SECONDS: Final = 60.0
 # A right that was taken away it says once, however long it is away: such a partition is tried again.
 _AGAIN_SECONDS: Final = 20.0
-# Transactions are shorter; one that is not may be hanging.
-_HELD_SECONDS: Final = 60.0
 
 
 class PartitionReader:
@@ -94,7 +92,7 @@ class PartitionReader:
         budget_bytes: int,
         isolation_level: str = "read_committed",
         new_fetch: NewFetch = best_fetch,
-        held_seconds: float = _HELD_SECONDS,
+        held_seconds: float = HELD_SECONDS,
     ) -> None:
         ours = reader_properties(properties, group_id, budget_bytes, isolation_level)
         self._throttle = throttle = Throttle()
@@ -272,7 +270,7 @@ class PartitionReader:
         if code == KafkaError._PARTITION_EOF:  # noqa: SLF001  # how the library names its local codes
             if news.offset > position:
                 self._pass_markers(partition, news.offset)
-            self._held.at_end(partition)
+            self._held.at_end(partition, news.offset)
             self._forget_problems(partition)
         elif code in OFFSET_CODES:
             self._look_into(partition, position, news.error)

@@ -126,7 +126,8 @@ class SinkLoop:
 
     def _survey(self, *, is_settled: bool = False) -> None:
         self._survey_at = time.monotonic() + _SURVEY_SECONDS
-        self._components.topics.request(self._components.archive.request_topics(), is_settled=is_settled)
+        archive = self._components.archive
+        self._components.topics.request(archive.request_topics(), is_settled=is_settled, held=archive.held())
 
     def handle(self, event: SinkEvent) -> None:  # noqa: C901  # one row for each kind of event
         """See `Decider`."""

@@ -96,18 +96,19 @@ _PAUSE_SECONDS: Final = 0.5
 class _Request:
     """`lives`: the topics of which nothing but their ids is wanted; None: all is.
 
-    `is_settled`: what the group has committed decides nothing.
+    `is_settled`: what the group has committed decides nothing. `held`: see `TopicSurvey.ask`.
     """
 
     number: int
     lives: frozenset[str] | None
     is_settled: bool = True
+    held: frozenset[TopicPartition] = frozenset()
 
     def joined(self, later: "_Request") -> "_Request":
         """What answers both."""
         both = None if self.lives is None or later.lives is None else self.lives | later.lives
         number = max(self.number, later.number)
-        return _Request(number, both, self.is_settled and later.is_settled)
+        return _Request(number, both, self.is_settled and later.is_settled, self.held | later.held)
 
 
 class TopicWatch:
@@ -132,12 +133,15 @@ class TopicWatch:
         self._is_closing = False
         self._thread = start_thread(self._run, name="topic-watch")
 
-    def request(self, number: int, *, is_settled: bool = False) -> None:
+    def request(
+        self, number: int, *, is_settled: bool = False, held: frozenset[TopicPartition] = frozenset()
+    ) -> None:
         """Ask once more, from now on; `number` rises. Does not block.
 
-        `is_settled`: what the group has committed decides nothing, and need not be asked each time.
+        `is_settled`: what the group has committed decides nothing, and need not be asked each time. `held`:
+        see `TopicSurvey.ask`.
         """
-        self._requests.put(_Request(number, None, is_settled))
+        self._requests.put(_Request(number, None, is_settled, held))
 
     def request_lives(self, number: int, topics: Collection[str]) -> None:
         """Ask which topics these are, from now on; `number` rises. Does not block."""
@@ -179,7 +183,7 @@ class TopicWatch:
         """Answer it; False where that has failed, which `problems` has then."""
         try:
             if request.lives is None:
-                self._answer_all(request.number, is_settled=request.is_settled)
+                self._answer_all(request)
             else:
                 self._answer_lives(request.number, request.lives)
         except HeadraceError as error:
@@ -190,8 +194,9 @@ class TopicWatch:
             return False
         return True
 
-    def _answer_all(self, number: int, *, is_settled: bool) -> None:
-        survey = self._survey.ask(is_settled=is_settled)
+    def _answer_all(self, request: _Request) -> None:
+        number = request.number
+        survey = self._survey.ask(is_settled=request.is_settled, held=request.held)
         # While the other runs, what it has under way is its own.
         earlier = {} if survey.members else self._earlier.of(survey.partitions)
         if survey.unknown is not None and (self._has_failed or survey.unknown != self._told):
@@ -234,6 +239,7 @@ def found_partition(one: SurveyedPartition, earlier: EarlierArchive | None = Non
         group_offset=one.group_offset,
         group_mark=one.group_mark,
         earlier=earlier,
+        stable_end=one.stable_end,
     )
 
 

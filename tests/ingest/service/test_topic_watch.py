@@ -17,8 +17,9 @@ from ingest.service.sink.topic_watch import TopicWatch
 class _Survey:
     """A topic is there, and one is not."""
 
-    def ask(self, *, is_settled: bool) -> Survey:
+    def ask(self, *, is_settled: bool, held: object) -> Survey:
         """The same each time."""
+        assert not held
         assert not is_settled
         there = SurveyedPartition(
             topic="there", partition=0, topic_id="i", begin=0, end=9, group_offset=None, group_mark=""
@@ -52,7 +53,7 @@ class _Failing:
         self.mended = threading.Event()
         self.is_whole = False
 
-    def ask(self, *, is_settled: bool) -> Survey:  # noqa: ARG002  # as TopicSurvey's
+    def ask(self, *, is_settled: bool, held: object) -> Survey:  # noqa: ARG002  # as TopicSurvey's
         """Fails at first."""
         if not self.mended.is_set():
             raise Unavailable("no offsets")

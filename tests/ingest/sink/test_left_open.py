@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import (
     HeldBack,
     LeftOpen,
@@ -13,6 +14,7 @@ from headrace.model.sink_protocol import (
     SinkProgress,
 )
 from ingest.sink import SinkEffects
+from ingest.sink.work_left import has_work
 from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
 _OPENED = OpenedObject(group="", first_offset=4, last_offset=9, opened_ms=100)
@@ -36,7 +38,7 @@ def _granted(left: LeftOpen) -> Leader:
 def test_the_next_slot_has_it_and_after_a_lost_one_the_next_again() -> None:
     """A slot that is killed says nothing: what it had read again is as old as before."""
     one = _granted(_left())
-    assert not one.archive._states[P0].has_work(0)
+    assert not has_work(one.archive._states[P0], 0)
     (grant,) = one.archive.next_batch(0, 2)
     assert grant.left == _left()
     one.apply(one.archive.on_lost(2))
@@ -86,7 +88,7 @@ def test_it_is_nothing_of_another_life_or_below_the_checkpoint() -> None:
     """Its offsets are those of other records, or archived."""
     for left in (_left(topic_id="id0"), _left(position=4)):
         one = _granted(left)
-        assert one.archive._states[P0].has_work(0)
+        assert has_work(one.archive._states[P0], 0)
         (grant,) = one.archive.next_batch(0, 2)
         assert grant.left is None
 
@@ -154,3 +156,56 @@ def test_the_next_slot_knows_since_when_a_transaction_is_open() -> None:
         one.apply(one.archive.on_finished(batch))
         one.topics(*found({0: 10}, topic_id=topic_id))
     assert given == [None, HeldBack(7, 100), None, None]
+
+
+def _progress(batch: int, held: dict[TopicPartition, HeldBack]) -> SinkProgress:
+    return SinkProgress(
+        batch=batch,
+        positions={P0: 7},
+        ends={P0: 10},
+        open_objects=0,
+        pending_objects=0,
+        buffered_bytes=0,
+        spilled_bytes=0,
+        oldest_open_ms=None,
+        held=held,
+    )
+
+
+@pytest.mark.parametrize("left", [None, _left(position=7)], ids=["archived", "open"])
+def test_what_waits_for_a_transaction_asks_for_no_core_until_that_is_over(left: LeftOpen | None) -> None:
+    """It took turns for ever, from those with work. What is due is written nevertheless."""
+    one = leader(checkpoint(7 if left is None else 4), grants_idle=False)
+    one.apply(one.archive.tick(0))
+    one.topics(*found({0: 10}))
+    assert one.archive.held() == frozenset()
+    assert one.archive.next_batch(0, 1)
+    one.archive.on_progress(_progress(1, {P0: HeldBack(7, 100, 8)}))
+    one.archive.on_left(SinkLeft(batch=1, partitions={} if left is None else {P0: left}))
+    one.apply(one.archive.on_finished(1))
+    assert one.archive.held() == {P0}
+    asked = []
+    for end, stable_end in ((10, None), (10, 8), (99, 8), (99, 9), (99, None)):
+        one.topics(*(replace(each, stable_end=stable_end) for each in found({0: end})))
+        asked.append(one.archive.ready())
+    assert asked == [1, 0, 0, 1, 1]
+    if left is not None:
+        one.topics(*(replace(each, stable_end=8) for each in found({0: 99})))
+        one.archive._states[P0].left = replace(left, due_ms=0)
+        assert one.archive.ready() == 1
+
+
+def test_a_transaction_that_is_open_for_long_is_named_while_no_slot_waits_for_it() -> None:
+    """`problems` had it from the slot."""
+    one = leader(checkpoint(7), grants_idle=False)
+    one.apply(one.archive.tick(0))
+    one.topics(*found({0: 10}))
+    assert one.archive.next_batch(0, 1)
+    one.archive.on_progress(_progress(1, {P0: HeldBack(7, 100, 7)}))
+    one.apply(one.archive.on_finished(1))
+    one.topics(*(replace(each, stable_end=7) for each in found({0: 10})))
+    assert one.archive.problems(60_099) == ()
+    (said,) = one.archive.problems(60_100)
+    assert said.startswith("t-0 is read up to offset 7 of 10: an open transaction there holds back")
+    one.topics(*(replace(each, stable_end=10) for each in found({0: 10})))
+    assert one.archive.problems(60_100) == ()

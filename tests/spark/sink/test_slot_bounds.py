@@ -604,3 +604,49 @@ def test_a_deletion_that_an_end_learns_of_loses_nothing_that_is_open(tmp_path: P
     assert run.run().outcome is BatchOutcome.CLEAN
     found = [one for message in link.sent if isinstance(message, SinkCommitted) for one in message.objects]
     assert {(one.partition, one.first_offset, one.last_offset) for one in found} == {(1, 0, 1), (0, 0, 0)}
+
+
+class _OneOfEachAndDeleted(_TwoPartitions):
+    """A record of each partition; the topic of the first is deleted then."""
+
+    def poll(self, _most: int, _seconds: float) -> list[KafkaRecords]:
+        found = [one for one in sorted(self._next.keys() - self._paused) if self._next[one] == 0]
+        self._next |= dict.fromkeys(found, 1)
+        return [kafka_records([Record("t", one.partition, 0, NOON_MS, None, b"v", ())]) for one in found]
+
+    def drain_events(self) -> Iterable[object]:
+        if not any(self._next.values()):
+            return ()
+        reason = FaultReason.TOPIC_DELETED
+        return [PartitionFault(topic="t", partition=0, offset=1, reason=reason, message="It is deleted.")]
+
+
+class _LosesTheSecond(_RefusesForLong):
+    """It refuses for long what is of the first partition, and has lost what is of the second."""
+
+    def begin(self, *names: object, **given: object) -> str:
+        if any("/1-" in str(name) for name in names):
+            raise UploadEnded("The upload is gone.")
+        return super().begin(*names, **given)
+
+
+def test_what_fails_at_an_end_gives_up_nothing_of_a_deleted_topic(tmp_path: Path) -> None:
+    """Its own records are read again; those of the deleted topic by nobody."""
+    settings = sink_settings(
+        {
+            "aws.s3.bucket.name": "bucket",
+            "topics": "t",
+            "buffer.dir": str(tmp_path),
+            "file.name.template": "{{topic}}/{{partition}}-{{start_offset}}",
+        }
+    )
+    link, calls = _Asks(), _LosesTheSecond()
+    calls.is_ending = link.is_ending
+    reader = _OneOfEachAndDeleted()
+    run = _sink_run(settings, partitions=2, link=link, calls=calls, reader=reader, refused_seconds=0.2)
+    finished = run.run()
+    assert (finished.outcome, finished.error) == (BatchOutcome.CLEAN, "The upload is gone.")
+    found = [one for message in link.sent if isinstance(message, SinkCommitted) for one in message.objects]
+    assert [one.partition for one in found] == [0]
+    (left,) = (one for message in link.sent if isinstance(message, SinkLeft) for one in [message.partitions])
+    assert left[TopicPartition("t", 1)].position == 0

@@ -19,15 +19,15 @@ def test_a_partition_is_named_after_a_minute_and_forgotten_with_its_transaction(
     """By where it ends for readers: another offset is another transaction."""
     now, ends = [0], {P0: 100, P1: 9}
     held = HeldPartitions(60.0, lambda: now[0])
-    held.at_end(P0)
-    held.at_end(P1)
+    held.at_end(P0, 55)
+    held.at_end(P1, 9)
     assert held.sentences({P0: 50, P1: 9}, lambda: ends) == {}
     now[0] = 60_000
     (sentence,) = held.sentences({P0: 50, P1: 9}, lambda: ends).values()
     assert sentence.startswith("t-0 is read up to offset 50 of 100: an open transaction")
-    assert held.known() == {P0: HeldBack(50, 0)}
+    assert held.known() == {P0: HeldBack(50, 0, 55)}
     assert held.sentences({P0: 70, P1: 9}, lambda: ends) == {}
-    assert held.known() == {P0: HeldBack(70, 60_000)}
+    assert held.known() == {P0: HeldBack(70, 60_000, 55)}
     assert held.sentences({P0: 100, P1: 9}, lambda: ends) == {}
     assert held.known() == {}
 

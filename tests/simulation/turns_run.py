@@ -1,0 +1,358 @@
+"""Runs a scenario of connectors that share the cores of one process, and gives back what came of it."""
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from headrace.model.errors import HeadraceError
+from headrace.process.threads import ThreadFailures, collecting_own, start_thread
+from ingest.connect.shared_slots import SharedSlots, SharedSpark
+from ingest.service.composition import Connector, RunOptions
+from ingest.service.patient_start import Stopped
+from ingest.service.stop import Stop
+from tests.simulation.archive_rows import rows_of
+from tests.simulation.broker import Record, Transaction
+from tests.simulation.course import Course, Ended, run_course
+from tests.simulation.environment import Environment, environment
+from tests.simulation.s3 import StoredObject
+from tests.simulation.scenario import Scenario
+from tests.simulation.turns_generator import (
+    ARCHIVE,
+    INCOMING,
+    LONG_AGE,
+    ROWS,
+    SOURCE,
+    configurations,
+    topic_of,
+)
+from tests.simulation.worker_processes import SimulatedJvm, workers_of
+
+Place = tuple[str, int, int]
+_STARTUP_SECONDS: Final = 60.0
+_PAUSE_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 1.0
+_TURN_SECONDS: Final = 45.0
+"""How long another connector keeps a core at most that one waits for: a turn, and its end."""
+_SPARE_SECONDS: Final = 60.0
+_QUIET_SECONDS: Final = 60.0
+_DEFAULT_AGE_SECONDS: Final = 150.0
+"""In so long what has no age by its options is written, by the default's, and all turns are over."""
+_SAID_SECONDS: Final = 180.0
+_DONE_SECONDS: Final = 400.0
+_HANGING: Final = "hanging-"
+
+
+@dataclass
+class TurnsOutcome(Ended):
+    """What a run has come to."""
+
+    archived: Counter[Place] = field(default_factory=Counter)
+    """How often each record is in an object."""
+    expected: set[Place] = field(default_factory=set)
+    """What readers of topics get that are still there."""
+    earlier: set[Place] = field(default_factory=set)
+    """What they got of topics that were deleted, and may be in an object."""
+    read: set[Place] = field(default_factory=set)
+    """Of these, what slots had read that write what they have at their ends."""
+    rows: Counter[str] = field(default_factory=Counter)
+    """Rows of objects in Kafka."""
+    wanted: set[str] = field(default_factory=set)
+    """Rows that objects have."""
+    late: list[str] = field(default_factory=list)
+    """What has an age, and was not archived in time."""
+    busy: list[str] = field(default_factory=list)
+    """Who has asked for a core without work."""
+    unsaid: list[str] = field(default_factory=list)
+    """Partitions at open transactions that no problem names."""
+
+
+def run_turns(scenario: Scenario) -> TurnsOutcome:
+    """Run it."""
+    outcome = TurnsOutcome()
+    with environment(scenario.seed) as made, workers_of(made, int(scenario.options["cores"])):
+        run_course(made, _TurnsCourse(made, scenario, outcome))
+    return outcome
+
+
+class _Host:
+    """One process with all connectors, each in a thread of its own."""
+
+    def __init__(self, made: Environment, wanted: Mapping[str, Mapping[str, str]]) -> None:
+        self._made = made
+        self._wanted = wanted
+        self.stop = Stop()
+        self.ending: str | None = None
+        self.connectors: dict[str, Connector] = {}
+        self.process = made.kernel.process("host")
+        made.kernel.spawn(self.process, self._run, "main")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it runs no more."""
+        return self.ending is not None or self.process.is_dead
+
+    def kill(self) -> None:
+        """Kill -9, with the workers of its slots."""
+        self._made.kernel.kill(self.process)
+        for worker in self._made.workers.get(self.process, ()):
+            self._made.kernel.kill(worker)
+
+    def problems(self) -> list[str]:
+        """The sentences of all connectors."""
+        snapshots = [one.snapshot_holder.snapshot for one in self.connectors.values()]
+        return [sentence for one in snapshots for sentence in one.problems.values()]
+
+    def _run(self) -> None:
+        spark = next(iter(map(self._made.settings, self._wanted.values()))).spark
+        jvm: Any = SimulatedJvm()
+        shared = SharedSpark(spark, name="host", deadline=time.monotonic() + _STARTUP_SECONDS, jvm=jvm)
+        shared.start()
+        threads = [start_thread(partial(self._live, name, shared), name=name) for name in self._wanted]
+        for thread in threads:
+            thread.join()
+        shared.close()
+        self.ending = "exit 0"
+        self.kill()
+
+    def _live(self, name: str, shared: SharedSpark) -> None:
+        while not self.stop.asked.is_set():
+            try:
+                self._live_once(name, shared)
+            except Stopped:
+                return
+            except HeadraceError:
+                self.stop.asked.wait(_PAUSE_SECONDS)
+
+    def _live_once(self, name: str, shared: SharedSpark) -> None:
+        failures, settings = ThreadFailures(), self._made.settings(self._wanted[name])
+        connector = Connector(
+            settings,
+            RunOptions(),
+            self.stop,
+            slot_source=SharedSlots(shared, settings),
+            failures=failures,
+            open_ledger=lambda: None,
+        )
+        self.connectors[name] = connector
+        with collecting_own(failures):
+            connector.run()
+        failures.raise_first()
+
+
+class _TurnsCourse(Course):
+    """Records and objects come, connectors take turns, and things go wrong."""
+
+    has_commands = False
+
+    def __init__(self, made: Environment, scenario: Scenario, outcome: TurnsOutcome) -> None:
+        super().__init__(made, scenario, outcome, calm=False)
+        self._outcome = outcome
+        self._produced: list[tuple[Place, Record]] = []
+        self._hanging: dict[str, tuple[Transaction, bool]] = {}
+
+    def prepare(self) -> None:
+        """See Course."""
+        for bucket in (ARCHIVE, INCOMING):
+            self.made.bucket.make(bucket)
+        for name, partitions in self.scenario.topics.items():
+            self.made.broker.create(name, partitions)
+        self.made.broker.create(ROWS, 1)
+
+    def acts(self) -> dict[str, Callable[..., None]]:
+        """See Course."""
+        own: dict[str, Callable[..., None]] = {
+            "start": self._start_after_stop,
+            "produce": self._produce,
+            "hang": self._hang,
+            "delete": self._delete,
+        }
+        return {**super().acts(), **own}
+
+    def _start_after_stop(self) -> None:
+        """One that was asked to stop is waited for."""
+        if any(one.stop.asked.is_set() for one in self.alive):
+            self.stop_all()
+        self._start_if_none()
+
+    def start(self, **changes: str) -> Any:
+        """See Course."""
+        return self._start_host(closes="closes" in changes)
+
+    def _start_host(self, *, closes: bool) -> _Host:
+        wanted = configurations(self.scenario.options, closes=closes)
+        for name, options in wanted.items():
+            options["bootstrap.servers"] = self.options["bootstrap.servers"]
+            options["aws.s3.endpoint"] = self.options["aws.s3.endpoint"]
+            options["state.dir"] = str(self.made.folder / f"state-{name}")
+            if name != SOURCE:
+                options["buffer.dir"] = str(self.made.folder / f"buffer-{name}")
+        host: Any = _Host(self.made, wanted)
+        self.instances.append(host)
+        return host  # type: ignore[no-any-return]  # as an Instance
+
+    # -- data ------------------------------------------------------------------------------------------------
+
+    def _produce(self, begin: int, end: int) -> None:
+        made, now_ms = self.made, round(self.made.kernel.now * 1000)
+        for given in self.scenario.records[begin:end]:
+            if given.topic.endswith(".jsonl"):
+                body = given.value or b""
+                etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+                stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
+                made.bucket.put(INCOMING, given.topic, stored, "put")
+                self._outcome.wanted |= {json.loads(line)["row"] for line in body.splitlines()}
+            elif given.topic in made.broker.topics:
+                record = Record(0, None, given.value, (), now_ms)
+                offset = made.broker.produce(given.topic, given.partition, record)
+                self._produced.append(((given.topic, given.partition, offset), record))
+
+    def _hang(self, topic: str, *, commits: bool) -> None:
+        """A producer begins a transaction, and is not heard of again before the end."""
+        broker, name = self.made.broker, f"{_HANGING}{topic}"
+        if topic not in broker.topics or topic in self._hanging:
+            return
+        running = broker.transaction(name, broker.initialise(name))
+        # Its timeout has not ended it.
+        running.began = float("inf")
+        record = Record(0, None, b'{"a":"held"}', (), round(self.made.kernel.now * 1000))
+        offset = broker.produce(topic, 0, record, running)
+        self._produced.append(((topic, 0, offset), record))
+        self._hanging[topic] = (running, commits)
+
+    def _delete(self, topic: str) -> None:
+        if topic not in self.made.broker.topics:
+            return
+        found = self._visible(topic)
+        self._outcome.earlier |= found
+        if not self._is_disturbed_later() and self._writes_at_end(topic):
+            read = self._positions(topic)
+            self._outcome.read |= {one for one in found if one[2] < read.get(one[1], 0)}
+        self._produced = [one for one in self._produced if one[0][0] != topic]
+        self._hanging.pop(topic, None)
+        self.made.broker.delete(topic)
+
+    def _is_disturbed_later(self) -> bool:
+        """Whether a process may die that has read it: what it had is lost with the topic."""
+        deleted = next(place for place, step in enumerate(self.scenario.steps) if step.act == "delete")
+        return any(step.act in _DEADLY for step in self.scenario.steps[deleted - _NEAR :])
+
+    def _writes_at_end(self, topic: str) -> bool:
+        sink = topic.removeprefix(topic_of(""))
+        return self.scenario.options.get(f"{sink}.rotate.on.stop") == "true"
+
+    def _positions(self, topic: str) -> dict[int, int]:
+        """How far slots have read, by partition, as it is shown."""
+        found = {}
+        for host in self.alive:
+            for connector in getattr(host, "connectors", {}).values():
+                sink = connector.snapshot_holder.snapshot.sink
+                for one in () if sink is None else sink.partitions:
+                    if one.topic == topic and one.position is not None:
+                        found[one.partition] = one.position
+        return found
+
+    def _visible(self, *topics: str) -> set[Place]:
+        """What a reader gets of these."""
+        broker = self.made.broker
+        stable = {
+            (topic, number): log.stable_end()
+            for topic in topics
+            if topic in broker.topics
+            for number, log in enumerate(broker.topics[topic].logs)
+        }
+        return {
+            place
+            for place, record in self._produced
+            if place[2] < stable.get(place[:2], 0)
+            and (record.transaction is None or record.transaction.state == "committed")
+        }
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def rest(self) -> None:
+        """See Course. Nothing goes wrong or comes any more: what has an age is written, then all rest."""
+        self._start_after_stop()
+        kernel, options = self.made.kernel, self.scenario.options
+        ages = {name: int(text) / 1000 for name, text in self._aged()}
+        seconds = max(ages.values(), default=0.0) + _SPARE_SECONDS
+        seconds += _TURN_SECONDS * len(configurations(options, closes=False))
+        deadline = kernel.now + seconds
+        while (missing := self._missing([*ages])) and kernel.now < deadline:
+            kernel.sleep(_LOOK_SECONDS)
+        self._outcome.late = [f"{one} after {seconds:.0f} s" for one in missing]
+        kernel.sleep(_DEFAULT_AGE_SECONDS)
+        if not missing:
+            begun = self.made.begun_tasks
+            kernel.sleep(_QUIET_SECONDS)
+            if (tasks := self.made.begun_tasks - begun) > 0:
+                self._outcome.busy = [f"{tasks} tasks were begun in {_QUIET_SECONDS:.0f} s without work"]
+        deadline = kernel.now + _SAID_SECONDS
+        while (unsaid := self._unsaid()) and kernel.now < deadline:
+            kernel.sleep(_LOOK_SECONDS)
+        self._outcome.unsaid = unsaid
+
+    def _aged(self) -> Iterator[tuple[str, str]]:
+        """The sinks whose objects have an age, by their topics."""
+        for name, text in self.scenario.options.items():
+            sink, _, option = name.partition(".")
+            if option == "rotate.age.ms" and text != LONG_AGE and topic_of(sink) in self.made.broker.topics:
+                yield topic_of(sink), text
+
+    def _missing(self, topics: list[str]) -> list[str]:
+        archived = self._archived()
+        found = [f"{place} is not archived" for place in sorted(self._visible(*topics) - archived.keys())]
+        if SOURCE in self.scenario.options and (rows := self._outcome.wanted - self._rows().keys()):
+            found.append(f"{len(rows)} rows are not in Kafka")
+        return found
+
+    def _unsaid(self) -> list[str]:
+        said = " ".join(text for host in self.alive for text in getattr(host, "problems", list)())
+        return [
+            f"{topic}-0 is at an open transaction, and no problem says so"
+            for topic in self._hanging
+            if f"{topic}-0 is read up to offset" not in said
+        ]
+
+    def _archived(self) -> "Counter[Place]":
+        return Counter((row.topic, row.partition, row.offset) for row in rows_of(self.made.bucket, ARCHIVE))
+
+    def _rows(self) -> "Counter[str]":
+        return Counter(json.loads(one.value or b"{}")["row"] for one in self.made.broker.visible(ROWS, 0))
+
+    def _do_the_rest(self) -> None:
+        """Transactions end, and a last process leaves nothing open."""
+        broker, kernel = self.made.broker, self.made.kernel
+        for running, commits in self._hanging.values():
+            (broker.commit if commits else broker.abort)(running.id, running.epoch)
+        last: Any = self.start(closes="true")
+        deadline = kernel.now + _DONE_SECONDS
+        topics, asked_at = list(self.scenario.topics), kernel.now
+        while self._missing(topics) and kernel.now < deadline:
+            kernel.sleep(_LOOK_SECONDS)
+            if kernel.now - asked_at > _SPARE_SECONDS:
+                # What only an end closes.
+                self._stop_last(last)
+                last, asked_at = self.start(closes="true"), kernel.now
+        self._stop_last(last)
+        self.ended.ending = last.ending or "killed"
+
+    def _stop_last(self, last: Any) -> None:
+        self.stop_all()
+        if last.ending is None:
+            self.ended.failures.append("a process did not stop within a minute")
+
+    def collect(self) -> None:
+        """See Course."""
+        super().collect()
+        outcome = self._outcome
+        outcome.archived, outcome.rows = self._archived(), self._rows()
+        outcome.expected = self._visible(*self.scenario.topics)
+
+
+_DEADLY: Final = ("kill", "kill worker", "executor lost", "stop", "broker away")
+_NEAR: Final = 2
