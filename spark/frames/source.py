@@ -1,9 +1,8 @@
 """What PySpark asks of a data source: the schema, and readers and writers of batches and streams."""
 
 from collections.abc import Callable, Iterator
-from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from pyspark.sql.datasource import (
@@ -54,6 +53,7 @@ from spark.frames.batch_splits import (
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
+from spark.frames.in_a_sentence import in_a_sentence
 from spark.frames.inference import (
     METADATA_FIELD,
     PARTITION_COLUMNS,
@@ -85,22 +85,6 @@ _KINDS_OF_KEY: Final[dict[str, tuple[type[DataType], ...]]] = {
     "start_offset": (IntegralType,),
     "timestamp": (TimestampType, TimestampNTZType),
 }
-_Given = ParamSpec("_Given")
-_Found = TypeVar("_Found")
-
-
-def in_a_sentence(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """The call, whose refusal is one sentence: PySpark shows each cause with its stack, and that last."""
-
-    @wraps(call)
-    def called(*args: _Given.args, **named: _Given.kwargs) -> _Found:
-        try:
-            return call(*args, **named)
-        except HeadraceError as error:
-            sentence = str(error)
-        raise FrameRefused(sentence)
-
-    return called
 
 
 class HeadraceSource(DataSource):
