@@ -44,7 +44,7 @@ from spark.frames.admission import NO_LIMITS
 from spark.frames.batch_splits import (
     KEY_PATH,
     FramePartition,
-    cuts_of,
+    cuts_of_each,
     may_hold,
     partitioned,
     shown_values,
@@ -318,11 +318,12 @@ class HeadraceReader(DataSourceReader):
         """The splits of all objects; one without any where there is nothing, for Spark wants one."""
         settings = self._settings
         calls = s3_calls(settings.shared.s3)
+        needed = [one for one in _objects_now(settings, self._prefix()) if self._is_needed(*one)]
+        cuts = cuts_of_each(settings, calls, [found for found, _ in needed])
         splits = [
             split
-            for found, route in _objects_now(settings, self._prefix())
-            if self._is_needed(found, route)
-            for split in splits_of(found, route, cuts_of(settings, calls, found))
+            for (found, route), places in zip(needed, cuts, strict=True)
+            for split in splits_of(found, route, places)
         ]
         parts = partitioned(splits, settings)
         return parts or [FramePartition((), batch=None, is_begun=False)]
