@@ -6,6 +6,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -38,6 +39,9 @@ class Translate(Protocol):
 
 
 _NEXT_UPLOADS: Final = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
+
+
+_ASKED_AT_ONCE: Final = 16
 
 
 class UploadsUnderWay(NamedTuple):
@@ -138,14 +142,20 @@ class S3Calls:
         """ETags by key of objects that were there at `at_ms`, and are younger than an upload of their key.
 
         So one that was broken off and never aborted. Of a key nothing is said where the object may not be
-        read, or where one of the uploads has ended since, which may have made it. Blocks, a call a key.
+        read, or where one of the uploads has ended since, which may have made it. Blocks, a call a key: of
+        short keys a first start asks about twenty thousand.
         """
-        found: dict[str, str] = {}
-        for key in keys:
+
+        def etag(key: str) -> str | None:
             with suppress(ObjectError, AccessDenied):
                 now = self.head(bucket, key)
                 if under_way.begun_ms[key] // 1000 * 1000 <= now.last_modified_ms < under_way.at_ms:
-                    found[key] = now.id.etag
+                    return now.id.etag
+            return None
+
+        with ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="first-start") as pool:
+            each = zip(keys, pool.map(etag, keys), strict=True)
+            found = {key: there for key, there in each if there is not None}
         if not found:
             return {}
         later = self.uploads_under_way(bucket, prefix).ids

@@ -5,10 +5,11 @@ import operator
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from itertools import groupby, pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from pyspark.sql.datasource import (
@@ -42,6 +43,8 @@ from spark.frames.record_rows import object_values
 # What a small object costs beside its bytes, in bytes.
 _OPEN_COST: Final = 256 * 1024
 _LEAST_BYTES: Final = 4 * 1024 * 1024
+_PLANNERS: Final = 16
+_Asked = TypeVar("_Asked")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -110,8 +113,24 @@ def splits_wanted(found: S3Object, split_bytes: int) -> int:
     return -(-found.size // split_bytes) if found.size > split_bytes else 0
 
 
-def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
-    """Where an object is split; nowhere when it is small, or its format does not allow it."""
+def cuts_of_each(
+    settings: FramesSettings, calls: S3Calls, objects: Sequence[S3Object]
+) -> list[tuple[int, ...]]:
+    """Where each of these objects is split; nowhere when it is small, or its format does not allow it."""
+    large = [found for found in objects if splits_wanted(found, settings.split_bytes)]
+    made = iter(_of_each(lambda found: _cuts_of(settings, calls, found), large))
+    return [next(made) if splits_wanted(found, settings.split_bytes) else () for found in objects]
+
+
+def _of_each(call: Callable[[_Asked], tuple[int, ...]], asked: Sequence[_Asked]) -> list[tuple[int, ...]]:
+    """What the call gives for each, in their order: S3 is asked about several at once."""
+    if len(asked) < 2:  # noqa: PLR2004  # one needs no thread
+        return [call(one) for one in asked]
+    with ThreadPoolExecutor(min(_PLANNERS, len(asked)), thread_name_prefix="frame-planner") as pool:
+        return list(pool.map(call, asked))
+
+
+def _cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
     try:
         return _cuts(settings, calls, found, splits_wanted(found, settings.split_bytes))
     except ObjectError:
@@ -120,15 +139,20 @@ def cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[
 
 
 def cuts_begun(
-    settings: FramesSettings, calls: S3Calls, found: S3Object, begun: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Where a batch has split an object; nowhere when its splits are not rows under these settings.
+    settings: FramesSettings, calls: S3Calls, begun: Sequence[tuple[S3Object, tuple[int, ...]]]
+) -> list[tuple[int, ...]]:
+    """Where a batch has split each object; nowhere when its splits are not rows under these settings.
 
     Another format may not look at them, and each split would be all rows, or cut elsewhere. Of an object that
     is not there as it was the splits stay: no task gets a row of it.
     """
-    if not begun:
-        return ()
+    made = iter(_of_each(lambda one: _still(settings, calls, *one), [one for one in begun if one[1]]))
+    return [next(made) if cuts else () for _, cuts in begun]
+
+
+def _still(
+    settings: FramesSettings, calls: S3Calls, found: S3Object, begun: tuple[int, ...]
+) -> tuple[int, ...]:
     # split.bytes may be another one, and some formats cut at fewer places than asked.
     wanted = {len(begun) - 1, splits_wanted(found, settings.split_bytes)}
     try:

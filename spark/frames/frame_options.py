@@ -23,6 +23,7 @@ from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
 from headrace.process.regular_files import read_regular_text
 from headrace.vendors.load import load
+from spark.frames.addresses import s3_address, state_directory
 from spark.frames.admission import ReadLimits
 from spark.frames.refused_options import check_columns, check_without_topic, counterpart, has_topic
 
@@ -31,7 +32,6 @@ NO_TOPIC: Final = "headrace.no.topic"
 
 
 # What addresses of S3 begin with, in Hadoop's words as well.
-_S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 
 
 class Rows(StrEnum):
@@ -167,7 +167,6 @@ OWN: Final[tuple[Option[Any], ...]] = (
 _OF_SPARK: Final = frozenset({"path", "checkpointlocation", "queryname"})
 # What it hands over of a table of a catalog, whose options it spells `option.NAME`.
 _OF_A_TABLE: Final = "provider"
-_ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z0-9]+)://(?P<bucket>[^/]*)(?P<prefix>.*)", re.DOTALL)
 _GLOB: Final = re.compile(r"[*?\[{]")
 _SHARED_GROUPS: Final = frozenset(
     {Group.S3, Group.SQS, Group.DISCOVERY, Group.RECORDS, Group.RESTORE, Group.ROUTING}
@@ -287,7 +286,8 @@ def _read(items: tuple[tuple[str, str], ...]) -> FramesSettings:
             "restore.partition=modulo needs the number of partitions of a topic, and a query has none: use "
             "original, or partitioner, with which the column is null."
         )
-    _check_state_path(values[STATE_PATH.name])
+    if values[STATE_PATH.name] is not None:
+        state_directory(values[STATE_PATH.name])
     has_metadata = values[METADATA.name]
     return FramesSettings(
         shared=settings,
@@ -316,14 +316,6 @@ def _globs_in(options: Mapping[str, str]) -> Iterator[str]:
                 f"object.include = {prefix!r}, whose globs are on the whole key (a comma between several). A "
                 "prefix with such signs of its own is given by aws.s3.bucket.name and aws.s3.prefix"
             )
-
-
-def _check_state_path(path: str | None) -> None:
-    address = s3_address(path or "")
-    if address is not None and not (address[0] and address[1].strip("/")):
-        raise FrameRefused(
-            f"{STATE_PATH.name} = {path!r}: expected s3://bucket/prefix, with a prefix of its own."
-        )
 
 
 def split_options(
@@ -386,14 +378,6 @@ def _by_name(given: Mapping[str, str]) -> dict[str, str]:
         is_one = len({value.strip().lower() for value in values.values()}) == 1
         found |= {name: next(iter(values.values()))} if is_one else values
     return found
-
-
-def s3_address(path: str) -> tuple[str, str] | None:
-    """Bucket and prefix of an address, None for one that is not of S3; any sign may be in a key."""
-    found = _ADDRESS.fullmatch(path)
-    if found is None or found["scheme"].lower() not in _S3_SCHEMES:
-        return None
-    return found["bucket"], found["prefix"].lstrip("/")
 
 
 def _take_path(path: str, shared: dict[str, str], problems: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,17 +17,13 @@ from headrace.aws.store_answers import following, needed
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, ObjectForbidden, ObjectMissing
 from headrace.options.settings import S3Settings
 from headrace.s3.client import BOTOCORES, WriteConflict, attempted, new_s3_client, translate_s3
-from spark.frames.frame_options import s3_address
+from spark.frames.addresses import s3_address, state_directory
 
 _TAKEN: Final = 412
 _CONFLICT: Final = 409
 _UNSUPPORTED: Final = 501
 _DELETED_AT_ONCE: Final = 1000
 _NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
-# Of the forms of a file's address those without a host's name.
-_DIRECTORY: Final = re.compile(
-    r"(?:file:(?://(?:localhost)?(?=/))?)?(?P<path>(?![A-Za-z][A-Za-z0-9+.-]*:).+)", re.DOTALL
-)
 _ANOTHER_PLACE: Final = (
     "name a directory that the user of Spark's driver may write to, on a file system with hard links"
 )
@@ -57,17 +52,13 @@ class LogStore(Protocol):
 
 
 def log_store(path: str, s3: S3Settings) -> LogStore:
-    """The store at `state.path`; S3 is reached as the bucket of the objects is."""
-    address = s3_address(path)
-    if address is not None:
-        return S3Store(s3, bucket=address[0], prefix=address[1].strip("/"))
-    directory = _DIRECTORY.fullmatch(path)
+    """The store at `state.path`; S3 is reached as the bucket of the objects is. FrameRefused for no place."""
+    directory = state_directory(path)
     if directory is not None:
-        return DirectoryStore(Path(directory["path"]))
-    raise FrameRefused(
-        f"state.path = {path!r}: expected a directory that all drivers of the query see, or "
-        "s3://bucket/prefix."
-    )
+        return DirectoryStore(Path(directory))
+    address = s3_address(path)
+    assert address is not None, "it is no directory"
+    return S3Store(s3, bucket=address[0], prefix=address[1].strip("/"))
 
 
 def refuse_other_directory(store: LogStore, name: str) -> None:

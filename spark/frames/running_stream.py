@@ -5,7 +5,7 @@ from typing import Any, Final
 import structlog
 
 from headrace.model.errors import FrameRefused
-from headrace.model.objects import Route
+from headrace.model.objects import Route, S3Object
 from headrace.model.slot_protocol import Split
 from headrace.model.text_formatting import printable
 from headrace.process import logs
@@ -15,7 +15,7 @@ from ingest.source.catalogue import Baseline, ExclusionReason, ObjectFilter
 from ingest.source.first_starts import newest_uploads
 from ingest.source.object_selection import key_readers, object_filter_of
 from spark.frames.admission import NO_LIMITS, ReadLimits
-from spark.frames.batch_splits import FramePartition, cuts_begun, cuts_of, partitioned, splits_of
+from spark.frames.batch_splits import FramePartition, cuts_begun, cuts_of_each, partitioned, splits_of
 from spark.frames.discovery_log import DiscoveryLog
 from spark.frames.frame_options import FramesSettings
 from spark.frames.log_entries import LoggedObject, logged
@@ -98,7 +98,8 @@ class RunningStream:
         found = self._discovery.take(limits)
         if not found:
             return start
-        objects = tuple(logged(each, cuts_of(self._settings, self._calls, each)) for each in found.values())
+        cuts = cuts_of_each(self._settings, self._calls, list(found.values()))
+        objects = tuple(map(logged, found.values(), cuts))
         batch = self._log.append(objects)
         self._discovery.admit(batch, found)
         self._recent = {batch: objects}
@@ -150,7 +151,7 @@ class RunningStream:
         """
         bucket = self._settings.shared.s3.bucket
         recent = self._recent.get(batch)
-        splits = []
+        taken: list[tuple[S3Object, Route, tuple[int, ...]]] = []
         left_out: list[str] = []
         for each in self._log.objects(batch) if recent is None else recent:
             found = self._filter.route_or_reason(each.key)
@@ -164,10 +165,7 @@ class RunningStream:
                     "file.name.template or "
                     "input.layout does not take any more: set the option back until the batch is done."
                 )
-            whole, cuts = each.object(bucket), each.cuts
-            if recent is None:
-                cuts = cuts_begun(self._settings, self._calls, whole, cuts)
-            splits += splits_of(whole, route, cuts)
+            taken.append((each.object(bucket), route, each.cuts))
         if left_out:
             _LOG.warning(
                 "objects_left_out",
@@ -176,7 +174,15 @@ class RunningStream:
                 first=f"s3://{bucket}/{printable(left_out[0])}",
                 detail="object.include or object.exclude leaves them out of a batch that is in the log",
             )
-        return splits
+        places = [cuts for _, _, cuts in taken]
+        if recent is None:
+            begun = [(whole, cuts) for whole, _, cuts in taken]
+            places = cuts_begun(self._settings, self._calls, begun)
+        return [
+            split
+            for (whole, route, _), cuts in zip(taken, places, strict=True)
+            for split in splits_of(whole, route, cuts)
+        ]
 
     def _checked(self, offset: Offset) -> int:
         """The batch of an offset of this log; FrameRefused for one of another log, or beyond its end."""

@@ -1,9 +1,8 @@
 """What PySpark asks of a data source: the schema, and readers and writers of batches and streams."""
 
 from collections.abc import Callable, Iterator
-from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from pyspark.sql.datasource import (
@@ -45,7 +44,7 @@ from spark.frames.admission import NO_LIMITS
 from spark.frames.batch_splits import (
     KEY_PATH,
     FramePartition,
-    cuts_of,
+    cuts_of_each,
     may_hold,
     partitioned,
     shown_values,
@@ -54,6 +53,7 @@ from spark.frames.batch_splits import (
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
+from spark.frames.in_a_sentence import in_a_sentence
 from spark.frames.inference import (
     METADATA_FIELD,
     PARTITION_COLUMNS,
@@ -85,22 +85,6 @@ _KINDS_OF_KEY: Final[dict[str, tuple[type[DataType], ...]]] = {
     "start_offset": (IntegralType,),
     "timestamp": (TimestampType, TimestampNTZType),
 }
-_Given = ParamSpec("_Given")
-_Found = TypeVar("_Found")
-
-
-def in_a_sentence(call: Callable[_Given, _Found]) -> Callable[_Given, _Found]:
-    """The call, whose refusal is one sentence: PySpark shows each cause with its stack, and that last."""
-
-    @wraps(call)
-    def called(*args: _Given.args, **named: _Given.kwargs) -> _Found:
-        try:
-            return call(*args, **named)
-        except HeadraceError as error:
-            sentence = str(error)
-        raise FrameRefused(sentence)
-
-    return called
 
 
 class HeadraceSource(DataSource):
@@ -334,11 +318,12 @@ class HeadraceReader(DataSourceReader):
         """The splits of all objects; one without any where there is nothing, for Spark wants one."""
         settings = self._settings
         calls = s3_calls(settings.shared.s3)
+        needed = [one for one in _objects_now(settings, self._prefix()) if self._is_needed(*one)]
+        cuts = cuts_of_each(settings, calls, [found for found, _ in needed])
         splits = [
             split
-            for found, route in _objects_now(settings, self._prefix())
-            if self._is_needed(found, route)
-            for split in splits_of(found, route, cuts_of(settings, calls, found))
+            for (found, route), places in zip(needed, cuts, strict=True)
+            for split in splits_of(found, route, places)
         ]
         parts = partitioned(splits, settings)
         return parts or [FramePartition((), batch=None, is_begun=False)]

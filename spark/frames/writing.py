@@ -22,9 +22,11 @@ from headrace.options import OPTIONS
 from headrace.options.declarations.option import Group
 from headrace.options.parsed_options import is_for
 from headrace.options.vendor import Direction
+from spark.frames.addresses import state_directory
 from spark.frames.batch_splits import Shipped
 from spark.frames.frame_completion import Completer, CompleterOfBatch, complete, complete_if_free, give_up
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
+from spark.frames.in_a_sentence import in_a_sentence
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.written_batches import (
     BatchRefused,
@@ -104,6 +106,11 @@ def writing_settings(options: Mapping[str, str], schema: StructType, *, overwrit
     state_path = own.pop(STATE_PATH.name, None)
     problems += [f"{name}: is an option of reads; remove it" for name in own]
     try:
+        # The first commit needs it, when all rows of a batch are sent.
+        _ = None if state_path is None else state_directory(state_path)
+    except FrameRefused as refused:
+        problems.append(str(refused).removesuffix("."))
+    try:
         settings = loaded({**_BASE, **shared}, problems)
     except FrameRefused as refused:
         raise FrameRefused(str(refused).replace(_BY_TOPICS, "")) from None
@@ -156,10 +163,12 @@ class HeadraceWriter(DataSourceArrowWriter):
         self._settings = settings
         self._id = uuid.uuid4().hex
 
+    @in_a_sentence
     def write(self, iterator: Iterator[Any]) -> Sent:
         """Send the rows of one task."""
         return _sent(self._settings, self._id, map(_recorded, iterator))
 
+    @in_a_sentence
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Have all objects visible; FrameRefused where rows of a partition came to tasks in turn."""
         _refuse_overlaps(messages)
@@ -169,6 +178,7 @@ class HeadraceWriter(DataSourceArrowWriter):
         completer = Completer(self._settings.sink, found, overwrites=self._settings.overwrites)
         complete_if_free(completer, found)
 
+    @in_a_sentence
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give the uploads up."""
         give_up(self._settings.sink, objects_of(messages))
@@ -190,12 +200,14 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
             )
         self._settings = settings
 
+    @in_a_sentence
     def write(self, iterator: Iterator[Any]) -> Sent:
         """Send the rows of one task."""
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY)
         return _sent(self._settings, query or "query", in_order(map(_recorded, iterator)))
 
+    @in_a_sentence
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
         """Have the objects of the batch visible: those that its first commit has named."""
         query = _query_of(messages)
@@ -225,6 +237,7 @@ class HeadraceStreamWriter(DataSourceStreamArrowWriter):
         complete(CompleterOfBatch(self._settings.sink, found, batches, batchId), own.objects)
         batches.forget_before(batchId)
 
+    @in_a_sentence
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  # PySpark's
         """Give up the uploads that no commit can name any more, as one has named others.
 

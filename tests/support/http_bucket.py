@@ -2,8 +2,9 @@
 
 import hashlib
 import re
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -16,7 +17,8 @@ class HttpBucket:
     """`objects` are the contents by key; keys are plain text, and a listing is one page.
 
     `classes` are those of objects that are archived, which are not given; `heads` the keys of HEADs, and
-    `listings` how often it was listed, `is_backwards` for one that is not in the order of keys.
+    `listings` how often it was listed, `is_backwards` for one that is not in the order of keys. GETs of
+    objects are answered once so many are there as `together` says; it is broken where fewer come.
     """
 
     def __init__(self, url: str) -> None:
@@ -26,6 +28,7 @@ class HttpBucket:
         self.heads: list[str] = []
         self.listings = 0
         self.is_backwards = False
+        self.together: threading.Barrier | None = None
 
     @property
     def options(self) -> dict[str, str]:
@@ -67,6 +70,9 @@ class _Handler(QuietHandler):
             self.bucket.listings += 1
             self.answer(200, page, {"Content-Type": "application/xml"})
             return
+        if self.bucket.together is not None:
+            with suppress(threading.BrokenBarrierError):
+                self.bucket.together.wait()
         content = self.bucket.objects.get(key)
         if key in self.bucket.classes:
             self.answer(403, b"<Error><Code>InvalidObjectState</Code></Error>")

@@ -1,5 +1,6 @@
 """Multipart uploads under way, as the first start asks for them."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -9,6 +10,7 @@ from botocore.exceptions import ClientError
 
 from headrace.options.settings import BackoffSettings
 from headrace.s3 import S3Calls
+from headrace.s3.s3_calls import UploadsUnderWay
 from tests.support import aws
 
 
@@ -113,3 +115,23 @@ def test_what_was_there_before_uploads_of_its_key_came_to_an_end(
     asked = calls(bucket)
     under_way = asked.uploads_under_way("b", "")
     assert asked.there_before("b", "", under_way, ["k"]) == found
+
+
+def test_keys_are_asked_about_several_at_once() -> None:
+    """Of short keys there are some twenty thousand: one after the other a start took minutes."""
+    together = threading.Barrier(4, timeout=20)
+
+    class Bucket(_Bucket):
+        def head_object(self, **given: Any) -> Mapping[str, Any]:
+            together.wait()
+            return {**super().head_object(**given), "ETag": f'"of {given["Key"]}"'}
+
+    keys = [f"k{number}" for number in range(8)]
+    begun = int(_BEGUN.timestamp() * 1000)
+    under_way = UploadsUnderWay(
+        at_ms=begun + 60_000, begun_ms=dict.fromkeys(keys, begun), ids=dict.fromkeys(keys, frozenset())
+    )
+
+    found = calls(Bucket(_BEGUN, ("u1",))).there_before("b", "", under_way, keys)
+
+    assert found == {key: f"of {key}" for key in keys}

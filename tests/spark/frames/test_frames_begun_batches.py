@@ -1,5 +1,6 @@
 """A batch of a stream that is in the log, and comes again under other options."""
 
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.model.errors import FrameRefused
+from headrace.model.slot_protocol import Split
 from spark.frames.inference import RECORDS
 from spark.frames.source import HeadraceSource
 from tests.headrace.formats.archives import zipped
@@ -33,7 +35,7 @@ class Query:
     """One query with its log and its place, which each start continues."""
 
     def __init__(self, bucket: HttpBucket, folder: Path) -> None:
-        self._options = {
+        self.options = {
             "path": "s3://bucket/in/",
             "state.path": str(folder),
             "split.bytes": str(1 << 20),
@@ -45,7 +47,7 @@ class Query:
     def read(self, **more: str) -> list[tuple[int, list[Any]]]:
         """Splits and rows of each partition of the first batch; underscores of options are dots."""
         options = {name.replace("_", "."): value for name, value in more.items()}
-        source = HeadraceSource({**self._options, **options})
+        source = HeadraceSource({**self.options, **options})
         reader = source.streamReader(_NUMBERS if options.get("rows") == "columns" else RECORDS)
         start = reader.initialOffset()
 
@@ -138,3 +140,32 @@ def test_splits_that_are_the_same_under_the_options_of_now(
 
     assert begun == sum(splits for splits, _ in again) > 1
     assert sum(len(rows) for _, rows in again) == _ROWS
+
+
+def test_large_objects_are_asked_about_at_once(bucket: HttpBucket, tmp_path: Path) -> None:
+    """Where they are cut: of a thousand large objects, one after the other, a read began after minutes."""
+    bucket.objects |= {"in/a.jsonl": _LINES, "in/b.jsonl": _LINES, "in/small.jsonl": b'{"n":1}\n'}
+    query = Query(bucket, tmp_path)
+    source = HeadraceSource({**query.options, "input.format": "jsonl"})
+    bucket.together = threading.Barrier(2, timeout=20)
+
+    once = [split for part in source.reader(RECORDS).partitions() for split in part.splits]
+    reader = source.streamReader(RECORDS)
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    found = [split for part in reader.partitions(start, end) for split in part.splits]
+    reader.stop()
+    again = source.streamReader(RECORDS)
+    begun = [split for part in again.partitions(start, end) for split in part.splits]
+    again.stop()
+
+    assert not bucket.together.broken
+    assert places(once) == places(found) == places(begun)
+    assert [key for key, begin, _ in places(found) if not begin] == list(bucket.objects)
+    assert {key for key, begin, _ in places(found) if begin} == {"in/a.jsonl", "in/b.jsonl"}
+
+
+def places(splits: list[Split]) -> list[tuple[str, int | None, int | None]]:
+    """Key, begin and end of each."""
+    return [(split.object.id.key, split.begin, split.end) for split in splits]

@@ -575,6 +575,20 @@ def test_a_frame_that_holds_no_records() -> None:
     with pytest.raises(FrameRefused, match=r'outputMode\("complete"\) gives all rows of its result'):
         HeadraceSource(given).streamWriter(_RECORDS, overwrite=True)
     assert HeadraceSource(given).streamWriter(_RECORDS, overwrite=False) is not None
+
+
+@pytest.mark.parametrize("place", ["s3://b12", "s3:///state", "hdfs://name/state", "file://host/state", ""])
+def test_a_state_path_that_is_no_place(place: str) -> None:
+    """Before any row is read or sent: a writer needs it at its first commit, and a task at a bad row."""
+    given = {"path": "s3://b12/", "state.path": place}
+    for refused in (
+        lambda: HeadraceSource(given).streamReader(_RECORDS),
+        lambda: HeadraceSource(given).reader(_RECORDS),
+        lambda: HeadraceSource(given).streamWriter(_RECORDS, overwrite=False),
+        lambda: HeadraceSource({**given, "no.option": "1"}).writer(_RECORDS, overwrite=False),
+    ):
+        with pytest.raises(FrameRefused, match=r"state\.path = '.*': expected .*s3://bucket/prefix"):
+            refused()
     with pytest.raises(FrameRefused, match="rows: is an option of reads"):
         writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
 

@@ -318,8 +318,15 @@ def test_a_task_ends_where_s3_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     rows = [{"topic": "t", "partition": 0, "offset": 7, "key": b"k", "value": b"v"}]
     writer = HeadraceWriter(writing_settings(options, _RECORDS, overwrites=False))
 
-    with pytest.raises(FrameRefused, match=r"t-0 could not be written for .*s3://archive/kafka/"):
+    with pytest.raises(FrameRefused, match=r"t-0 could not be written for .*s3://archive/kafka/") as raised:
         writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
+    assert_no_causes(raised.value)
+
+
+def assert_no_causes(error: BaseException) -> None:
+    """PySpark would show each of them with its stack, before the sentence."""
+    assert error.__cause__ is None
+    assert error.__context__ is None
 
 
 class Killed(BaseException):
@@ -698,6 +705,23 @@ class TestCommits:
         with pytest.raises(FrameRefused, match="Two objects are to have the name s3://archive/k"):
             HeadraceWriter(written()).commit(sent(*unlike))
         assert archive.there == {}
+
+    @pytest.mark.parametrize("is_stream", [True, False])
+    def test_a_commit_that_s3_refuses_ends_with_a_sentence(
+        self, archive: Archive, *, is_stream: bool
+    ) -> None:
+        """And a stream's batch that came before, which its commit finds in an error of its own."""
+        archive.open |= {"one"}
+        archive.unreachable = {"one"}
+        stream, frame = HeadraceStreamWriter(written()), HeadraceWriter(written())
+        with pytest.raises(FrameRefused, match="The batch cannot be committed: S3 does not") as raised:
+            stream.commit(sent(sealed("one")), 3) if is_stream else frame.commit(sent(sealed("one")))
+        assert_no_causes(raised.value)
+        if is_stream:
+            archive.unreachable.clear()
+            with pytest.raises(FrameRefused, match="Batch 2 comes after batch 3") as raised:
+                stream.commit(sent(sealed("two")), 2)
+            assert_no_causes(raised.value)
 
     def test_what_a_commit_may_have_named_is_not_given_up(self, archive: Archive) -> None:
         """Its request may still be on the way when Spark has the batch aborted."""
