@@ -218,6 +218,11 @@ class Translation:
             "is, of a configuration with that text in place of them"
         )
 
+    def quoted(self, option: str, words: str) -> str:
+        """Words of an option's text, as a problem may quote them: not where they may be a reference's."""
+        has_references = self._given.get(option) != self._raw.get(option)
+        return "(text of a reference)" if has_references else words
+
     def result(self, vendor: Vendor) -> Translated:
         """What came of it."""
         return Translated(

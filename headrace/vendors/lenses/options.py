@@ -175,6 +175,15 @@ SOURCE_OPTIONS: Final[tuple[VendorOption, ...]] = (
     ),
     needless("connect.s3.source.partition.search.recurse.levels", _LISTING),
     needless("connect.s3.source.partition.search.depth", _LISTING),
+    changed(
+        "connect.s3.partition.search.interval",
+        "`connect.s3.source.partition.search.interval`, by its name of older versions",
+    ),
+    changed(
+        "connect.s3.partition.search.continuous",
+        "`connect.s3.source.partition.search.continuous`, by its name of older versions",
+    ),
+    needless("connect.s3.partition.search.recurse.levels", _LISTING),
     kept("connect.s3.source.extension.includes", "`object.include`, as `*.EXTENSION` in any case, as there"),
     kept("connect.s3.source.extension.excludes", "`object.exclude`, as `*.EXTENSION` in any case, as there"),
     changed(

@@ -24,6 +24,7 @@ from headrace.vendors.lenses.translation import check_error_policy, translate_co
 
 _KCQL: Final = "connect.s3.kcql"
 _SEARCH: Final = "connect.s3.source.partition.search."
+_OLDER_SEARCH: Final = "connect.s3.partition.search."
 _EXTRACTOR: Final = "connect.s3.source.partition.extractor."
 _FORMATS: Final = {
     "JSON": "jsonl",
@@ -73,7 +74,9 @@ class _Properties:
 
     def refuse(self, name: str, message: str) -> None:
         """Note a problem of a property."""
-        self._given.refuse(_KCQL, f"{name} {message}")
+        known = {row.name for row in SOURCE_PROPERTIES}
+        shown = name if name in known else self._given.quoted(_KCQL, name)
+        self._given.refuse(_KCQL, f"{shown} {message}")
 
 
 def _translate(given: Translation) -> None:
@@ -81,10 +84,7 @@ def _translate(given: Translation) -> None:
     translate_connection(given)
     check_error_policy(given)
     warn_of_bad_rows(given, passed_by=None)
-    interval = f"{_SEARCH}interval"
-    given.own("poll.interval.ms", given.integer(interval, 300_000, low=100, high=86_400_000), by=interval)
-    if not given.flag(f"{_SEARCH}continuous", default=True):
-        given.warn(f"{_SEARCH}continuous=false: run with --until-idle, which ends when everything is read")
+    _translate_search(given)
     statement = _statement(given)
     if statement is None:
         # One problem is enough: what a statement would have said is not missing besides.
@@ -96,6 +96,23 @@ def _translate(given: Translation) -> None:
             given.own(own, text, by=_KCQL)
         return
     _translate_statement(given, statement)
+
+
+def _translate_search(given: Translation) -> None:
+    """Write how often is listed, and say what ends; both options have names of older versions."""
+    for name in ("interval", "continuous", "recurse.levels"):
+        given.older(f"{_OLDER_SEARCH}{name}", f"{_SEARCH}{name}")
+    interval = _newest(given, "interval")
+    given.own("poll.interval.ms", given.integer(interval, 300_000, low=100, high=86_400_000), by=interval)
+    continuous = _newest(given, "continuous")
+    if not given.flag(continuous, default=True):
+        given.warn(f"{continuous}=false: run with --until-idle, which ends when everything is read")
+
+
+def _newest(given: Translation, name: str) -> str:
+    """The name under which an option of the search is given: that of today, where both are."""
+    is_older = given.is_given(f"{_OLDER_SEARCH}{name}") and not given.is_given(f"{_SEARCH}{name}")
+    return f"{_OLDER_SEARCH if is_older else _SEARCH}{name}"
 
 
 def _statement(given: Translation) -> Statement | None:

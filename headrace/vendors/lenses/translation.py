@@ -204,6 +204,8 @@ def _translate_statements(given: Translation) -> None:
     for own, value in base.items():
         given.own(own, value, by=_KCQL)
     for number, each in enumerate(others, 1):
+        if each.topic not in topics and not given.is_given("topics.regex"):
+            continue  # Said already: a route's own problem would name the topic, which a reference may hold.
         route = f"route.kcql{number}."
         given.own(f"{route}topics", ",".join(topics.get(each.topic, [each.topic])), by=_KCQL)
         for own, value in read[id(each)].own(padding, codec).items():
@@ -287,7 +289,7 @@ def translate_topics(given: Translation, statements: tuple[Statement, ...]) -> M
     """Write the topics that are archived; those of each statement that has any, as Kafka has them."""
     named = [each.topic for each in statements]
     for topic in sorted({each for each in named if named.count(each) > 1}):
-        given.refuse(_KCQL, f"{topic} is in two statements; keep one of them")
+        given.refuse(_KCQL, f"{given.quoted(_KCQL, topic)} is in two statements; keep one of them")
     own = [topic for topic in dict.fromkeys(named) if topic != EVERY_TOPIC]
     has_all = EVERY_TOPIC in named
     found: dict[str, list[str]] = {}
@@ -349,10 +351,11 @@ def _named(
         given.refuse("topics", f"{', '.join(without)}: has no statement in {_KCQL}; add one, or one of `*`")
     strange = [topic for topic in own if topic not in found]
     if strange:
-        renamed = [called[topic] for topic in strange if topic in called]
+        shown = given.quoted(_KCQL, ", ".join(strange))
+        renamed = [given.quoted("topics", called[topic]) for topic in strange if topic in called]
         where = "is no topic's name after transforms" if renamed else "is not among topics"
         fix = f"write FROM {renamed[0]} instead, or " if renamed else "add it there, or "
-        given.refuse(_KCQL, f"{', '.join(strange)}: {where}; {fix}remove the statement")
+        given.refuse(_KCQL, f"{shown}: {where}; {fix}remove the statement")
     return found
 
 

@@ -530,6 +530,19 @@ def test_no_option_of_ours_is_passed_on_by_chance(vendor: Vendor) -> None:
     assert vendor_of({"connector.class": vendor.classes[0]}) is vendor
 
 
+@pytest.mark.parametrize("search", ["connect.s3.partition.search.", f"{_SEARCH}search."])
+def test_the_search_of_lenses_has_names_of_older_versions(search: str) -> None:
+    """They say the same as those of today, which win where both are given."""
+    older = {f"{search}interval": "7000", f"{search}continuous": "false", f"{search}recurse.levels": "3"}
+    kcql = "insert into t select * from bkt:p"
+    settings = _load(_kcql(kcql, **older))
+
+    assert own_options(settings)["poll.interval.ms"] == "7000"
+    assert any(f"{search}continuous=false: run with" in warning for warning in settings.warnings)
+    newer = {**older, f"{_SEARCH}search.interval": "9000"}
+    assert _own(_kcql(kcql, **newer))["poll.interval.ms"] == "9000"
+
+
 def test_each_given_option_has_a_line() -> None:
     """What `headrace translate` prints."""
     translated = _load({**RESTORE, "record.batch.max.size": "5"}).translated

@@ -87,6 +87,35 @@ def test_an_error_of_kcql_names_the_place_and_no_word_of_it(tmp_path: Path, secr
     assert "^" in plain["message"]
 
 
+_SOURCE = "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector"
+
+
+@pytest.mark.parametrize(
+    ("secret", "plugin"),
+    [
+        ("INSERT INTO b SELECT * FROM horse; INSERT INTO c SELECT * FROM horse", None),
+        ("INSERT INTO b SELECT * FROM orders; INSERT INTO c SELECT * FROM horse", None),
+        ("INSERT INTO t SELECT * FROM b:p PROPERTIES('horse'=1)", _SOURCE),
+    ],
+)
+def test_a_problem_of_a_statement_repeats_no_word_of_it(
+    tmp_path: Path, secret: str, plugin: str | None
+) -> None:
+    """Its topics and properties too, which are words of the text that a reference leads to."""
+    (tmp_path / "file").write_text(secret)
+    given = {**_LENSES, "connect.s3.kcql": f"${{dir:{tmp_path}:file}}"}
+    if plugin is not None:
+        del given["topics"]
+        given["connector.class"] = plugin
+    status, answer = Worker().ask("PUT", "/connectors/c/config", given)
+
+    assert status == 400
+    assert "(text of a reference)" in answer["message"]
+    assert "horse" not in answer["message"]
+    _, plain = Worker().ask("PUT", "/connectors/c/config", {**given, "connect.s3.kcql": secret})
+    assert "horse" in plain["message"]
+
+
 def _plugin(config: dict[str, str]) -> str:
     return config["connector.class"].rpartition(".")[2]
 
