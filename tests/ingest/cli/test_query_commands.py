@@ -72,8 +72,8 @@ def test_a_connectors_options_may_come_from_a_pipe(command: Callable[[Path], Non
     """As `headrace lint <(..)`: looked at for `state.path` first, they were gone."""
     reading, writing = os.pipe()
     try:
-        with open(writing, "w", encoding="utf-8") as pipe:
-            pipe.write('{"name": "orders", "tasks.max": "many"}')
+        os.write(writing, b'{"name": "orders", "tasks.max": "many"}')
+        os.close(writing)
         with pytest.raises(InvalidConfiguration, match=r"tasks\.max = 'many'"):
             command(Path(f"/dev/fd/{reading}"))
     finally:
