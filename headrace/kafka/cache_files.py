@@ -361,6 +361,16 @@ def claim_cache_directory(state_dir: Path, name: str) -> CacheDirectory | None:
     return CacheDirectory(path=folder / DATABASE, is_shared=True, _lock=lock)
 
 
+def forget_cache(state_dir: Path | None, name: str) -> None:
+    """Remove what `state_dir` has of an ingester's ledger, unless another process uses it."""
+    with contextlib.suppress(OSError):
+        home = None if state_dir is None else claim_cache_directory(state_dir, name)
+        if home is not None:
+            if home.path is not None:
+                remove(home.path)
+            home.close()
+
+
 def remove(path: Path) -> None:
     """Forget a database with its side files."""
     for suffix in ("", "-wal", "-shm", "-journal"):

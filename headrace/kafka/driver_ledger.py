@@ -165,8 +165,10 @@ class DriverLedger:
         """The largest number of slots ever used: so many are fenced when all are."""
         return self._slots
 
-    def take_over(self, *, timeout: float) -> LedgerCache:
+    def take_over(self, *, timeout: float, claims: bool = True) -> LedgerCache:
         """Everything that is committed, after nothing of the past can commit any more. Lead first. Blocks.
+
+        Without `claims` the group remembers the ledger that it had, until `claim`.
 
         InvalidLedger, LeadershipLost, AccessDenied; Unavailable after `timeout` seconds (reading a large
         ledger not counted while it proceeds).
@@ -179,7 +181,8 @@ class DriverLedger:
         follower.wait_for_visible_end(timeout)
         self._slots = max(self._counted_slots(), self._slots_in_the_open(follower.position, timeout))
         self._fence_and_read_all(deadline)
-        self._commit_owner()
+        if claims:
+            self.claim()
         follower.go_live()
         return self.cache
 
@@ -419,8 +422,8 @@ class DriverLedger:
                 self.check_identity()
             raise
 
-    def _commit_owner(self) -> None:
-        """Say in the ledger whose it is, and in the group which ledger is its own."""
+    def claim(self) -> None:
+        """Say in the ledger whose it is, and in the group which ledger is its own. Blocks, as `commit`."""
         found = self.control(control_records.OWNER)
         owner = found.name if isinstance(found, Owner) else None
         if not self._accept_new_ledger:

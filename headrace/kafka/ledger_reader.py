@@ -145,15 +145,17 @@ def open_ledger_reader(settings: Settings, *, timeout: float) -> LedgerReader | 
 
 
 def lost_ledger(settings: Settings, *, timeout: float) -> InvalidLedger | None:
-    """Why a missing ledger is lost; None before the first start, or where the group may not be asked. Blocks.
+    """Why `run` refuses the ledger as lost: it is gone, made again or another one. Blocks.
 
+    None where it is the group's, before the first start, and where the group may not be asked.
     It is not raised: what only reads may be shown without a ledger. Unavailable after `timeout` seconds.
     """
     admin = KafkaAdmin(client_properties(settings).admin, timeout=min(CALL_SECONDS, timeout))
+    topic = settings.kafka.ledger_topic
     try:
-        read_remembered_ledgers(admin, group_id(settings.name)).refuse_other(
-            settings.kafka.ledger_topic, None
-        )
+        remembered = read_remembered_ledgers(admin, group_id(settings.name))
+        if not remembered.is_empty:
+            remembered.refuse_other(topic, admin.topic_id(topic) if admin.has_topic(topic) else None)
     except InvalidLedger as error:
         return error
     except AccessDenied:

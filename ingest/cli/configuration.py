@@ -29,6 +29,8 @@ def read_settings(
     InvalidConfiguration with every problem on a line of its own.
     """
     overrides = assignments(sets)
+    if str(file) == str(worker_config) == "-":
+        raise InvalidConfiguration("Standard input is the configuration: name the file of --worker-config.")
     text = read_text(file, "The configuration file")
     worker = None if worker_config is None else _worker_text(worker_config)
     try:

@@ -227,6 +227,8 @@ Schema = Annotated[bool, typer.Option("--schema", help="Print a JSON schema of c
 def options(names: Names = None, as_json: AsJson = False, *, schema: Schema = False) -> None:
     """Print the reference of options: values, default, meaning. Contacts nothing and reads no file."""
     if schema:
+        if names:
+            raise InvalidConfiguration("--schema is of all options: leave out their names.")
         typer.echo(json_text(json_schema(), indent=2))
         return
     found = [each for name in names or [""] for each in _matching(name)]

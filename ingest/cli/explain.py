@@ -64,6 +64,10 @@ def explain(
         raise InvalidConfiguration(
             "Standard input is the configuration: name its file, or give keys as words."
         )
+    if topic is None and (partition or offset):
+        raise InvalidConfiguration("--partition and --offset choose a record of --topic: give that, too.")
+    if topic is not None and not is_topic_name(topic):
+        raise InvalidConfiguration(f"--topic {topic!r}: Kafka has no topic of such a name.")
     read = read_apart if topic is None else read_settings
     settings = read(config, sets=sets or (), worker_config=worker_config)
     if not keys and topic is None:

@@ -6,7 +6,7 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any, Final
@@ -287,10 +287,10 @@ class CommandRequest:
         ]
 
 
-def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
+def carry_out(request: CommandRequest, begin: Callable[[], LedgerReader]) -> None:
     """Show what was chosen, ask, submit, and print what became of it. Blocks.
 
-    `reading` is None only for a dry run. typer.Exit with 1 when the person said no.
+    `begin` gives the ledger, made where it is missing, after the answer. typer.Exit with 1 when it was no.
     """
     if not request.as_json:
         typer.echo("\n".join(lines_of(request)))
@@ -300,7 +300,7 @@ def carry_out(request: CommandRequest, reading: LedgerReader | None) -> None:
     if not (request.yes or _agrees(request)):
         typer.echo("Nothing was changed.", err=True)
         raise typer.Exit(int(Exit.FAILED))
-    assert reading is not None, "there is a ledger to write to"
+    reading = begin()
     messages = commands_for(request)
     with progress(request.action, unit="objects", total=len(request.chosen)) as report_progress:
         outcome = submit(

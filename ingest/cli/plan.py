@@ -176,7 +176,7 @@ def plan(
             inventories = probe_inventories(clients.s3, settings, awaited_inventories(settings, cache))
         finally:
             clients.close()
-        lost = lost_ledger(settings, timeout=startup_timeout) if reading is None else None
+        lost = lost_ledger(settings, timeout=startup_timeout)
     finally:
         if reading is not None:
             reading.close()
@@ -265,11 +265,11 @@ def lines_of(
     total = forecast.total()
     for bucket in settings.buckets:
         yield f"s3://{bucket}/{printable(settings.s3.prefix)}: {_amount(forecast.of_bucket[bucket])}"
-    missing = "not there yet" if lost is None else "lost"
-    yield (
-        f"ledger {settings.kafka.ledger_topic}: "
-        + ("read" if has_ledger else f"{missing}, so nothing counts as done")
-    )
+    if has_ledger:
+        found = "read" if lost is None else "read, but it is not the one that the group remembers"
+    else:
+        found = ("not there yet" if lost is None else "lost") + ", so nothing counts as done"
+    yield f"ledger {settings.kafka.ledger_topic}: {found}"
     yield ""
     rows: list[tuple[str, ...]] = [
         ("topic", "partition", "pending", "of it begun", "done", "skipped", "quarantined")

@@ -26,7 +26,8 @@ Shape = dict[str, Any]
 
 def frames_options(config: Path, sets: Sequence[str]) -> dict[str, str] | None:
     """The options of a query of frames, None for a connector's, which have no state.path."""
-    if str(config) == "-":
+    if str(config) == "-" or not config.is_file():
+        # A pipe can be read once, by whoever reads a connector's; and what is missing is reported there.
         return None
     text = read_text(config, "The configuration file")
     try:

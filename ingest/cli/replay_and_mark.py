@@ -1,6 +1,7 @@
 """`headrace replay` ingests objects again; `headrace mark` counts them as done without reading them."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Annotated, Final
 
 import typer
@@ -9,7 +10,7 @@ from headrace.kafka.admin import CALL_SECONDS
 from headrace.kafka.driver_ledger import prepare_ledger
 from headrace.kafka.kafka_clients import client_properties
 from headrace.kafka.ledger_reader import LedgerReader, lost_ledger, open_ledger_reader
-from headrace.model.errors import HeadraceError, InvalidConfiguration
+from headrace.model.errors import HeadraceError, InvalidConfiguration, TopicMissing
 from headrace.model.ledger_entry import State
 from headrace.options import Settings
 from headrace.process import logs
@@ -122,10 +123,10 @@ def replay(
             "--state new: such an object was asked for already, and `headrace run` reads it by itself: there "
             "is nothing to replay. Where it stays in `new`, `headrace explain CONFIG KEY` says why."
         )
+    if (lost := lost_ledger(settings, timeout=startup_timeout)) is not None:
+        raise lost
     opened = open_ledger_reader(settings, timeout=startup_timeout)
     if opened is None:
-        if (lost := lost_ledger(settings, timeout=startup_timeout)) is not None:
-            raise lost
         raise InvalidConfiguration(
             f"There is no ledger {settings.kafka.ledger_topic!r}, so nothing was ingested under the name "
             f"{settings.name!r} yet. Check name, bootstrap.servers and offsets.storage.topic."
@@ -146,7 +147,7 @@ def replay(
                 as_json=as_json,
                 timeout=startup_timeout,
             ),
-            reading,
+            lambda: reading,
         )
 
 
@@ -183,11 +184,18 @@ def mark(
         until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
     )
     places = chosen_buckets(settings, bucket)
-    reading = _reading(settings, startup_timeout, creates=not dry_run, accept_new_ledger=accept_new_ledger)
-    try:
-        lost = None
-        if reading is None and not accept_new_ledger:
-            lost = lost_ledger(settings, timeout=startup_timeout)
+    lost = None if accept_new_ledger else lost_ledger(settings, timeout=startup_timeout)
+    if lost is not None and not dry_run:
+        raise lost
+    reading = open_ledger_reader(settings, timeout=startup_timeout)
+    with ExitStack() as opened:
+        if reading is not None:
+            opened.enter_context(reading)
+
+        def begin() -> LedgerReader:
+            made = begun(settings, reading, startup_timeout, accept_new_ledger=accept_new_ledger)
+            return made if made is reading else opened.enter_context(made)
+
         chosen, refused = _chosen(places, reading, selection)
         problems = [*([] if lost is None else [str(lost)]), *unlisted(refused)]
         request = CommandRequest(
@@ -203,10 +211,7 @@ def mark(
             as_json=as_json,
             timeout=startup_timeout,
         )
-        carry_out(request, reading)
-    finally:
-        if reading is not None:
-            reading.close()
+        carry_out(request, begin)
 
 
 def _chosen(
@@ -226,21 +231,25 @@ def _chosen(
         clients.close()
 
 
-def _reading(
-    settings: Settings, timeout: float, *, creates: bool, accept_new_ledger: bool = False
-) -> LedgerReader | None:
-    """The ledger; before the first start it is made, unless for a dry run, which gets None.
+def begun(
+    settings: Settings, reading: LedgerReader | None, timeout: float, *, accept_new_ledger: bool = False
+) -> LedgerReader:
+    """The reading, or one of the ledger, which is made before the first start. Blocks.
 
     InvalidLedger where it is lost, or another one, unless that is accepted.
     """
-    if creates:
-        creation = settings.kafka.topic_creation
-        prepare_ledger(
-            client_properties(settings),
-            name=settings.name,
-            topic=settings.kafka.ledger_topic,
-            replication_factor=None if creation is None else creation.replication_factor,
-            accept_new_ledger=accept_new_ledger,
-            timeout=min(CALL_SECONDS, timeout),
+    creation = settings.kafka.topic_creation
+    prepare_ledger(
+        client_properties(settings),
+        name=settings.name,
+        topic=settings.kafka.ledger_topic,
+        replication_factor=None if creation is None else creation.replication_factor,
+        accept_new_ledger=accept_new_ledger,
+        timeout=min(CALL_SECONDS, timeout),
+    )
+    made = reading or open_ledger_reader(settings, timeout=timeout)
+    if made is None:
+        raise TopicMissing(
+            f"The ledger {settings.kafka.ledger_topic!r} was deleted while this command began. Give it again."
         )
-    return open_ledger_reader(settings, timeout=timeout)
+    return made

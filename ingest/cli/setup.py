@@ -7,7 +7,7 @@ import typer
 
 from headrace.kafka.admin import KafkaAdmin
 from headrace.model.errors import HeadraceError, InvalidConfiguration
-from headrace.model.text_formatting import printable
+from headrace.model.text_formatting import counted, printable
 from headrace.options import Settings
 from headrace.options.transforms.read_chain import known_topics
 from headrace.process import logs
@@ -116,7 +116,8 @@ def topic_steps(settings: Settings, admin: KafkaAdmin) -> Sequence[Step]:
         wanted.append((dead.topic, dead.replication_factor or replication))
     return [
         Step(
-            sentence=f"create topic {topic!r}" + ("" if partitions < 0 else f" with {partitions} partitions"),
+            sentence=f"create topic {topic!r}"
+            + ("" if partitions < 0 else f" with {counted(partitions, 'partition')}"),
             apply=_creation(admin, topic, partitions, factor),
         )
         for topic, factor in wanted

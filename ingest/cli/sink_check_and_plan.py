@@ -179,11 +179,11 @@ def sink_plan(settings: Settings, *, as_json: bool, startup_timeout: float) -> N
             if each.offset is not None
         }
         backlog = backlog_of(survey, cache, earlier=earlier)
-        if reading is None:
-            gone = lost_ledger(settings, timeout=startup_timeout)
-            lost = [] if gone is None else [str(gone)]
+        gone = lost_ledger(settings, timeout=startup_timeout)
+        if gone is not None:
+            lost = [str(gone)]
         else:
-            lost = lost_ledger_end(settings, survey, reading)
+            lost = [] if reading is None else lost_ledger_end(settings, survey, reading)
     finally:
         if reading is not None:
             reading.close()

@@ -17,6 +17,7 @@ import structlog
 from confluent_kafka import KafkaException, Producer
 
 from headrace.kafka.admin import CALL_SECONDS, KafkaAdmin
+from headrace.kafka.cache_files import forget_cache
 from headrace.kafka.control_records import encode_control, is_command
 from headrace.kafka.driver_ledger import DriverLedger
 from headrace.kafka.fencing import command_id, initialise
@@ -204,7 +205,8 @@ def submit(
 ) -> SubmitOutcome:
     """What became of these commands: applied, or at least committed, exactly once. Blocks.
 
-    With `accept_new_ledger` it leads over an empty or another ledger, as `run` with that option.
+    With `accept_new_ledger` it leads over an empty or another ledger, as `run` with that option; the group
+    accepts that one when all is applied, so that no start finds it before.
 
     Unavailable after `timeout` seconds without one or the other, AccessDenied, InvalidLedger.
     """
@@ -272,7 +274,7 @@ def _watch(submission: _Submission, admin: KafkaAdmin) -> bool:
 
 def _lead_and_apply(submission: _Submission, *, is_sent: bool) -> bool:
     """Whether this process got the lead and applied every command there is; False when another leads."""
-    settings = submission.settings
+    settings, accepts = submission.settings, submission.accept_new_ledger
     clients = client_properties(settings)
     lead = Leadership(
         clients.consumer,
@@ -294,14 +296,19 @@ def _lead_and_apply(submission: _Submission, *, is_sent: bool) -> bool:
             name=settings.name,
             topic=settings.kafka.ledger_topic,
             lead=lead,
-            state_dir=settings.state_dir,
+            # What the cache there is of is remembered, too, where the group's memory has expired.
+            state_dir=None if accepts else settings.state_dir,
             anchors=known_topics(settings.transforms, settings.routing.topic),
             boundary_seconds=settings.kafka.transaction_interval_ms / _MS,
-            accept_new_ledger=submission.accept_new_ledger,
+            accept_new_ledger=accepts,
         )
         try:
-            ledger.take_over(timeout=max(submission.left, 30.0))
+            ledger.take_over(timeout=max(submission.left, 30.0), claims=not accepts)
             _apply(submission, ledger, is_sent=is_sent)
+            if accepts:
+                # Last: a death before it leaves a ledger that `run` refuses, and never one without its marks.
+                ledger.claim()
+                forget_cache(settings.state_dir, settings.name)
         finally:
             ledger.close()
     finally:

@@ -10,13 +10,17 @@ import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
+from headrace.kafka.cache_files import claim_cache_directory, found_identity
 from headrace.kafka.ledger_reader import lost_ledger
+from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidLedger
+from headrace.options import Settings
 from ingest.checks.probes.status_reader import StatusReader
 from ingest.cli.object_command import objects_to_mark
-from ingest.cli.replay_and_mark import _reading
+from ingest.cli.replay_and_mark import begun
 from ingest.cli.submit import SubmitOutcome, submit
 from ingest.source.catalogue import Selection
 from ingest.source.command_queue import new_commands
@@ -70,32 +74,65 @@ def lost_and_marked() -> None:
             made.broker.delete(_LEDGER)
             assert "is gone" in str(lost_ledger(settings, timeout=60))
             assert "is gone" in str(StatusReader(settings, timeout=60).status()["problems"]["ledger"])
-            assert "is gone" in _refused(lambda: _reading(settings, 60, creates=True))
+            assert "is gone" in _refused(lambda: begun(settings, None, 60))
             assert _LEDGER not in made.broker.topics, "it was replaced on the way to the error"
-            assert _reading(settings, 60, creates=False, accept_new_ledger=True) is None
-            reading = _reading(settings, 60, creates=True, accept_new_ledger=True)
-            assert reading is not None
+            reading = begun(settings, None, 60, accept_new_ledger=True)
+            assert "made again" in str(lost_ledger(settings, timeout=60))
+            assert "made again" in str(StatusReader(settings, timeout=60).status()["problems"]["ledger"])
             chosen = [*objects_to_mark(SimulatedS3(made.bucket), reading.cache, settings, Selection())]
-            commands = new_commands("mark", (one.object for one in chosen[1:]), at_ms=made.bucket.now_ms())
+            at_ms = made.bucket.now_ms()
+            commands = [
+                each for one in chosen[1:] for each in new_commands("mark", [one.object], at_ms=at_ms)
+            ]
 
-            def mark(*, accept: bool) -> SubmitOutcome:
+            def mark(
+                *, accept: bool, report: Callable[[int, int], None] = lambda _done, _all: None
+            ) -> SubmitOutcome:
                 return submit(
                     settings,
                     reading,
                     commands,
-                    report_progress=lambda _done, _all: None,
+                    report_progress=report,
                     timeout=60,
                     accept_new_ledger=accept,
                 )
 
             # What was made and not led yet is not the group's.
             assert "made again" in _refused(lambda: mark(accept=False))
+            remembered = _remembered(settings)
+            with suppress(_Killed):
+                mark(accept=True, report=_killed)
+            made.kernel.sleep(30.0)
+            assert remembered is not None
+            assert _remembered(settings) == remembered, "the second memory of what was lost"
+            assert "made again" in str(_ended(made, "here")), "what is not marked yet would be read again"
+            assert _values(made) == dict.fromkeys(_KEPT, 1)
             assert mark(accept=True) is SubmitOutcome.APPLIED_HERE
+            assert _remembered(settings) is None
             reading.close()
             _read(made, _NEW, "here")
             assert _values(made) == {**dict.fromkeys((*_KEPT, *_NEW), 1), _KEPT[0]: 2}
 
         made.operate(body)
+
+
+def _remembered(settings: Settings) -> LedgerIdentity | None:
+    """The ledger that the cache in `state.dir` is of."""
+    assert settings.state_dir is not None
+    home = claim_cache_directory(settings.state_dir, settings.name)
+    assert home is not None
+    try:
+        return found_identity(home)
+    finally:
+        home.close()
+
+
+class _Killed(Exception):
+    """The end of a command."""
+
+
+def _killed(_done: int, _all: int) -> None:
+    raise _Killed
 
 
 def _refused(act: Callable[[], object]) -> str:
@@ -113,13 +150,18 @@ def _read(made: Environment, numbers: range | tuple[int, ...], machine: str) -> 
         etag = hashlib.md5(row, usedforsecurity=False).hexdigest()
         stored = StoredObject(row, f'"{etag}"', {}, made.bucket.now_ms())
         made.bucket.put(INCOMING, f"in/{number:03}.jsonl", stored, "put")
+    assert (ending := _ended(made, machine)) == "exit 0", ending
+
+
+def _ended(made: Environment, machine: str) -> str | None:
+    """How a process of a machine ends that has nothing left to do."""
     options = {**FIXED, "input.format": "jsonl", "state.dir": str(made.folder / machine)}
     one = Instance(made, options, until_idle=True)
     deadline = made.kernel.now + 300
     while not one.is_over and made.kernel.now < deadline:
         made.kernel.sleep(0.05)
-    assert one.ending == "exit 0", one.ending
     made.kernel.sleep(12.0)
+    return one.ending
 
 
 def _values(made: Environment) -> Counter[int]:

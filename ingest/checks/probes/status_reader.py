@@ -89,7 +89,7 @@ class StatusReader:
         role = "leader" if has_leader(admin, self._settings.name) else "stopped"
         cache = self._cache()
         shape = ledger_shape(self._settings, role, cache)
-        lost = lost_ledger(self._settings, timeout=self._timeout) if cache is None else None
+        lost = lost_ledger(self._settings, timeout=self._timeout)
         if lost is not None:
             shape["problems"] = {**shape["problems"], "ledger": str(lost)}
         return shape

@@ -154,3 +154,23 @@ def test_standard_input_cannot_be_configuration_and_keys(configuration: Path) ->
 
     said = CliRunner().invoke(app, ["-", "a-1-2"], input=text, catch_exceptions=False)
     assert said.stdout == "a-1-2: topic a, partition 1, start offset 2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--topic", ""], "--topic '': Kafka has no topic of such a name"),
+        (["--topic", "a b"], "--topic 'a b': Kafka has no topic of such a name"),
+        (["k", "--offset", "3"], "--offset choose a record of --topic"),
+        (["k", "--partition", "3"], "--partition and"),
+    ],
+)
+def test_what_names_no_record_is_refused(configuration: Path, arguments: list[str], said: str) -> None:
+    """The client answers an empty name with an error of its own; a place without a topic was ignored."""
+    app = typer.Typer()
+    app.command()(explain)
+
+    result = CliRunner().invoke(app, [str(configuration), *arguments])
+
+    assert isinstance(result.exception, InvalidConfiguration)
+    assert said in str(result.exception)

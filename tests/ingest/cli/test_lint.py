@@ -94,3 +94,10 @@ def test_what_logs_hardly_anything_takes_it_all_the_same(tmp_path: Path, command
 
     assert asked.exit_code == 0
     assert asked.stdout == CliRunner().invoke(app, plain).stdout != ""
+
+
+def test_a_schema_of_single_options_is_refused() -> None:
+    """It was that of all of them."""
+    result = CliRunner().invoke(app, ["options", "--schema", "topic"])
+
+    assert isinstance(result.exception, InvalidConfiguration)

@@ -1,6 +1,8 @@
 """`status` and `plan` of a query of Spark whose options are wrong, or whose state.path is no log."""
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,16 @@ def test_a_state_path_that_does_not_answer_is_unusable(tmp_path: Path) -> None:
         status(file)
 
     assert exit_code(raised.value) is Exit.UNUSABLE
+
+
+@pytest.mark.parametrize("command", [status, plan])
+def test_a_connectors_options_may_come_from_a_pipe(command: Callable[[Path], None]) -> None:
+    """As `headrace lint <(..)`: looked at for `state.path` first, they were gone."""
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, b'{"name": "orders", "tasks.max": "many"}')
+        os.close(writing)
+        with pytest.raises(InvalidConfiguration, match=r"tasks\.max = 'many'"):
+            command(Path(f"/dev/fd/{reading}"))
+    finally:
+        os.close(reading)

@@ -79,6 +79,19 @@ def test_setup_makes_what_run_requires(options: dict[str, Any], there: list[str]
     assert cluster.topics == [*there, *made]
 
 
+@pytest.mark.parametrize(("partitions", "words"), [("1", "1 partition"), ("4", "4 partitions")])
+def test_setup_counts_partitions(partitions: str, words: str) -> None:
+    """In the words of one, too."""
+    creation = {
+        "topic.creation.default.partitions": partitions,
+        "topic.creation.default.replication.factor": "1",
+    }
+
+    (step,) = topic_steps(_settings(creation), cast("KafkaAdmin", _Cluster()))
+
+    assert step.sentence == f"create topic 'orders' with {words}"
+
+
 _LOW, _HIGH = TopicSample(partition=1, key="a"), TopicSample(partition=7, key="b")
 
 

@@ -337,3 +337,9 @@ def test_what_is_no_assignment_is_told_by_its_name_alone(text: str, said: str) -
         assignments([text])
 
     assert str(caught.value) == said
+
+
+def test_standard_input_is_one_file() -> None:
+    """Read as the configuration, it left an empty worker's file."""
+    with pytest.raises(InvalidConfiguration, match="name the file of --worker-config"):
+        read_settings(Path("-"), sets=(), worker_config=Path("-"))
