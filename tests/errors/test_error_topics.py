@@ -43,7 +43,9 @@ class TestMissing:
         route = new_route(tmp_path)
         name = aws.unique("missing")
         file = tmp_path / "missing.json"
-        file.write_text(json.dumps({"name": name, **route.options(topic="nobody-made-it", http__listen="")}))
+        # A server of Spark that is never asked: a process without a JVM of its own.
+        changes = {"topic": "nobody-made-it", "http__listen": "", "spark__remote": "sc://127.0.0.1:1"}
+        file.write_text(json.dumps({"name": name, **route.options(**changes)}))
         argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file)]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == 2
