@@ -10,10 +10,10 @@ import numpy as np
 from headrace.conversion.archives import ArchiveDecoder
 from headrace.formats.content_kind import RowFormat, row_format
 from headrace.formats.parquet import row_count
-from headrace.formats.record_columns import RecordColumns, RowFault
+from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, without_rows
-from headrace.formats.records.restored import SourceHeaders
+from headrace.formats.records.restored import SourceHeaders, bad_ordinals, batch_columns
 from headrace.model.columns import BadRow, Headers, RowBatch, column_of
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
 from headrace.model.objects import ByteSource, RowPlace
@@ -26,6 +26,9 @@ ROWS_DIFFER: Final = "sidecar_rows_differ"
 _SIDES: Final = {ObjectKind.KEYS: "keys", ObjectKind.HEADERS: "headers"}
 # Formats that a row of the sink may be several rows of, so that keys would go to the wrong values.
 _AMBIGUOUS: Final = frozenset({RowFormat.SEPARATED, RowFormat.TEXT, RowFormat.LINES})
+# Row of the value object, number of the tombstone object, its first row, and how many.
+Run = tuple[int, int, int, int]
+_BATCH_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +114,14 @@ class JoinedDecoder:
         self, own: ReadObject, sides: Sequence[ReadObject], at: JoinedPosition
     ) -> Iterator[RowBatch]:
         """The object's rows with keys and headers; their positions count the rows before."""
-        last: list[RowBatch] = []
-
-        def columns() -> Iterator[RecordColumns]:
-            for batch in self._decoder.decode(
-                own.source, at.values, key=own.key, options=self._bare, begin=None, end=None
-            ):
-                last[:] = [batch]
-                yield _columns(batch)
-
+        batches = self._decoder.decode(
+            own.source, at.values, key=own.key, options=self._bare, begin=None, end=None
+        )
         of_sides = {self._name(side): self._side_columns(side) for side in sides}
         row = at.row
         try:
-            for found in joined(columns(), of_sides.get("keys"), of_sides.get("headers"), skip=at.row):
-                batch = _with_sides(last[0], found, row, at.tombstones)
-                row += len(found) + len(found.faults)
+            for batch in _joined_batches(batches, of_sides.get("keys"), of_sides.get("headers"), at):
+                row = _joined(batch.after).row
                 yield batch
         except RowsDiffer as error:
             raise InvalidObject(
@@ -142,7 +138,7 @@ class JoinedDecoder:
         return self._builder.within_limit(batch)
 
     def _side_columns(self, side: ReadObject) -> Iterator[RecordColumns]:
-        return map(_columns, self._side_batches(side))
+        return map(batch_columns, self._side_batches(side))
 
     def _side_batches(self, side: ReadObject) -> Iterator[RowBatch]:
         with self._as_side(side):
@@ -165,18 +161,8 @@ class JoinedDecoder:
 
     def _tombstone_rows(self, each: MergedTombstones) -> Iterator[RowBatch]:
         headers = None if each.headers is None else self._side_columns(each.headers)
-        last: list[RowBatch] = []
-
-        def columns() -> Iterator[RecordColumns]:
-            for batch in self._side_batches(each.keys):
-                last[:] = [batch]
-                yield _columns(batch)
-
-        row = 0
         try:
-            for found in joined(columns(), None, headers):
-                yield _with_sides(last[0], found, row, 0)
-                row += len(found) + len(found.faults)
+            yield from _joined_batches(self._side_batches(each.keys), None, headers, JoinedPosition(None, 0))
         except RowsDiffer as error:
             raise InvalidObject(f"{each.keys.source.name}: {error}.", reason=ROWS_DIFFER) from error
 
@@ -225,20 +211,25 @@ class JoinedDecoder:
         return _SIDES[name.kind]
 
 
-def _columns(batch: RowBatch) -> RecordColumns:
-    """The batch as a layout's reader gives it, its bad rows as faults."""
-    ordinals = bad_ordinals(batch)
-    rows = np.arange(len(batch) + len(batch.bad))
-    return RecordColumns(
-        rows=np.delete(rows, ordinals),
-        values=batch.values,
-        keys=batch.keys,
-        headers=batch.headers,
-        faults=tuple(
-            RowFault(ordinal, bad.reason, bad.message)
-            for ordinal, bad in zip(ordinals, batch.bad, strict=True)
-        ),
-    )
+def _joined_batches(
+    batches: Iterator[RowBatch],
+    keys: Iterator[RecordColumns] | None,
+    headers: Iterator[RecordColumns] | None,
+    at: JoinedPosition,
+) -> Iterator[RowBatch]:
+    """The batches from `at` on with keys and headers; RowsDiffer after the last row that has them."""
+    last: list[RowBatch] = []
+
+    def columns() -> Iterator[RecordColumns]:
+        for batch in batches:
+            last[:] = [batch]
+            yield batch_columns(batch)
+
+    row = at.row
+    for found in joined(columns(), keys, headers, skip=row):
+        batch = _with_sides(last[0], found, row, at.tombstones)
+        row += len(found) + len(found.faults)
+        yield batch
 
 
 def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: int) -> RowBatch:
@@ -279,11 +270,6 @@ def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: i
     )
 
 
-# Row of the value object, number of the tombstone object, its first row, and how many.
-Run = tuple[int, int, int, int]
-_BATCH_ROWS: Final = 10_000
-
-
 @dataclass(frozen=True, slots=True)
 class _Row:
     """One row, good or bad, at a position."""
@@ -294,11 +280,6 @@ class _Row:
     key: bytes | None = None
     headers: Headers = ()
     bad: BadRow | None = None
-
-
-def bad_ordinals(batch: RowBatch) -> list[int]:
-    """The numbers of the bad rows among all rows of the batch."""
-    return [bad.index + number for number, bad in enumerate(batch.bad)]
 
 
 def rows_from(batches: Iterator[RowBatch], first: int) -> Iterator[RowBatch]:
@@ -379,7 +360,7 @@ class _Merger:
             raise InvalidObject(
                 f"{self._name} has fewer rows than the places of tombstones between them were found by. "
                 "Replay it with --from-start.",
-                reason="sidecar_rows_differ",
+                reason=ROWS_DIFFER,
             )
 
 
@@ -398,7 +379,7 @@ class _TombstoneReader:
                 raise InvalidObject(
                     f"{self._name}: an object of tombstones that belong between its rows has fewer rows than "
                     "their places were found by. Replay it with --from-start.",
-                    reason="sidecar_rows_differ",
+                    reason=ROWS_DIFFER,
                 )
             self._next += 1
             if self._next > first:
