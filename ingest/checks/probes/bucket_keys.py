@@ -15,8 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.object_answers import listed_object, showing_restores
-from headrace.aws.store_answers import following, refuse_strangers
+from headrace.aws.store_answers import following, listed_object, refuse_strangers, showing_restores
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import (
     AccessDenied,
