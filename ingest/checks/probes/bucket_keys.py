@@ -124,6 +124,12 @@ def unlisted(refused: Mapping[str, HeadraceError]) -> list[str]:
     ]
 
 
+def object_request(settings: S3Settings, wanted: S3Object) -> dict[str, Any]:
+    """What a GET of the object begins with: where it is, and who pays."""
+    payer = {"RequestPayer": "requester"} if settings.requester_pays else {}
+    return {"Bucket": wanted.id.bucket, "Key": wanted.id.key, **payer}
+
+
 def _asked(
     call: Callable[..., Mapping[str, Any]],
     settings: S3Settings,
