@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from headrace.aws.object_answers import headed_object
+from headrace.aws.store_answers import headed_object
 from headrace.formats.inventory_manifest import Manifest
 from headrace.model.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
 from headrace.model.objects import ObjectId, S3Object

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credentials
-from headrace.aws.object_answers import SHOW_RESTORES, listed_object, restores_shown
-from headrace.aws.store_answers import following, stuck
+from headrace.aws.store_answers import SHOW_RESTORES, following, listed_object, restores_shown, stuck
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
 from listeners.discovery_events import (

@@ -8,14 +8,13 @@ from typing import Final
 import numpy as np
 
 from headrace.conversion.archives import ArchiveDecoder
-from headrace.conversion.joined_rows import bad_ordinals, merged, rows_from, skipped
 from headrace.formats.content_kind import RowFormat, row_format
 from headrace.formats.parquet import row_count
-from headrace.formats.record_columns import RecordColumns, RowFault
+from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder, without_rows
-from headrace.formats.records.restored import SourceHeaders
-from headrace.model.columns import RowBatch
+from headrace.formats.records.restored import SourceHeaders, bad_ordinals, batch_columns
+from headrace.model.columns import BadRow, Headers, RowBatch, column_of
 from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, ObjectSuperseded
 from headrace.model.objects import ByteSource, RowPlace
 from headrace.model.positions import JoinedPosition, PlainPosition, Position
@@ -27,6 +26,9 @@ ROWS_DIFFER: Final = "sidecar_rows_differ"
 _SIDES: Final = {ObjectKind.KEYS: "keys", ObjectKind.HEADERS: "headers"}
 # Formats that a row of the sink may be several rows of, so that keys would go to the wrong values.
 _AMBIGUOUS: Final = frozenset({RowFormat.SEPARATED, RowFormat.TEXT, RowFormat.LINES})
+# Row of the value object, number of the tombstone object, its first row, and how many.
+Run = tuple[int, int, int, int]
+_BATCH_ROWS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +114,14 @@ class JoinedDecoder:
         self, own: ReadObject, sides: Sequence[ReadObject], at: JoinedPosition
     ) -> Iterator[RowBatch]:
         """The object's rows with keys and headers; their positions count the rows before."""
-        last: list[RowBatch] = []
-
-        def columns() -> Iterator[RecordColumns]:
-            for batch in self._decoder.decode(
-                own.source, at.values, key=own.key, options=self._bare, begin=None, end=None
-            ):
-                last[:] = [batch]
-                yield _columns(batch)
-
+        batches = self._decoder.decode(
+            own.source, at.values, key=own.key, options=self._bare, begin=None, end=None
+        )
         of_sides = {self._name(side): self._side_columns(side) for side in sides}
         row = at.row
         try:
-            for found in joined(columns(), of_sides.get("keys"), of_sides.get("headers"), skip=at.row):
-                batch = _with_sides(last[0], found, row, at.tombstones)
-                row += len(found) + len(found.faults)
+            for batch in _joined_batches(batches, of_sides.get("keys"), of_sides.get("headers"), at):
+                row = _joined(batch.after).row
                 yield batch
         except RowsDiffer as error:
             raise InvalidObject(
@@ -143,7 +138,7 @@ class JoinedDecoder:
         return self._builder.within_limit(batch)
 
     def _side_columns(self, side: ReadObject) -> Iterator[RecordColumns]:
-        return map(_columns, self._side_batches(side))
+        return map(batch_columns, self._side_batches(side))
 
     def _side_batches(self, side: ReadObject) -> Iterator[RowBatch]:
         with self._as_side(side):
@@ -166,18 +161,8 @@ class JoinedDecoder:
 
     def _tombstone_rows(self, each: MergedTombstones) -> Iterator[RowBatch]:
         headers = None if each.headers is None else self._side_columns(each.headers)
-        last: list[RowBatch] = []
-
-        def columns() -> Iterator[RecordColumns]:
-            for batch in self._side_batches(each.keys):
-                last[:] = [batch]
-                yield _columns(batch)
-
-        row = 0
         try:
-            for found in joined(columns(), None, headers):
-                yield _with_sides(last[0], found, row, 0)
-                row += len(found) + len(found.faults)
+            yield from _joined_batches(self._side_batches(each.keys), None, headers, JoinedPosition(None, 0))
         except RowsDiffer as error:
             raise InvalidObject(f"{each.keys.source.name}: {error}.", reason=ROWS_DIFFER) from error
 
@@ -226,20 +211,25 @@ class JoinedDecoder:
         return _SIDES[name.kind]
 
 
-def _columns(batch: RowBatch) -> RecordColumns:
-    """The batch as a layout's reader gives it, its bad rows as faults."""
-    ordinals = bad_ordinals(batch)
-    rows = np.arange(len(batch) + len(batch.bad))
-    return RecordColumns(
-        rows=np.delete(rows, ordinals),
-        values=batch.values,
-        keys=batch.keys,
-        headers=batch.headers,
-        faults=tuple(
-            RowFault(ordinal, bad.reason, bad.message)
-            for ordinal, bad in zip(ordinals, batch.bad, strict=True)
-        ),
-    )
+def _joined_batches(
+    batches: Iterator[RowBatch],
+    keys: Iterator[RecordColumns] | None,
+    headers: Iterator[RecordColumns] | None,
+    at: JoinedPosition,
+) -> Iterator[RowBatch]:
+    """The batches from `at` on with keys and headers; RowsDiffer after the last row that has them."""
+    last: list[RowBatch] = []
+
+    def columns() -> Iterator[RecordColumns]:
+        for batch in batches:
+            last[:] = [batch]
+            yield batch_columns(batch)
+
+    row = at.row
+    for found in joined(columns(), keys, headers, skip=row):
+        batch = _with_sides(last[0], found, row, at.tombstones)
+        row += len(found) + len(found.faults)
+        yield batch
 
 
 def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: int) -> RowBatch:
@@ -277,4 +267,170 @@ def _with_sides(batch: RowBatch, found: RecordColumns, first: int, tombstones: i
         positions=row_position,
         after=after,
         bad=bad,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row, good or bad, at a position."""
+
+    position: JoinedPosition
+    after: JoinedPosition
+    value: bytes | None = None
+    key: bytes | None = None
+    headers: Headers = ()
+    bad: BadRow | None = None
+
+
+def rows_from(batches: Iterator[RowBatch], first: int) -> Iterator[RowBatch]:
+    """The batches without the rows before number `first` of their object."""
+    for batch in batches:
+        if _joined(batch.after).row <= first:
+            continue
+        rows = [row for row in _rows(batch) if row.position.row >= first]
+        yield _batch(rows)
+
+
+def skipped(places: Sequence[Run], count: int) -> list[Run]:
+    """The runs of tombstones without the first `count` of them."""
+    left = []
+    for row, number, first, size in places:
+        gone = min(size, count)
+        count -= gone
+        if gone < size:
+            left.append((row, number, first + gone, size - gone))
+    return left
+
+
+def merged(
+    batches: Iterator[RowBatch],
+    runs: Sequence[Run],
+    tombstones: Sequence[Iterator[RowBatch]],
+    at: JoinedPosition,
+    *,
+    name: str,
+) -> Iterator[RowBatch]:
+    """The batches with tombstones between their rows; `runs` are in order, those before `at` left out.
+
+    InvalidObject (`sidecar_rows_differ`) where an object has fewer rows than the places speak of.
+    """
+    merger = _Merger(runs, tombstones, at.tombstones, name)
+    for batch in batches:
+        yield from merger.merge(batch)
+    merger.finish()
+
+
+class _Merger:
+    def __init__(
+        self, runs: Sequence[Run], tombstones: Sequence[Iterator[RowBatch]], done: int, name: str
+    ) -> None:
+        self._runs = list(reversed(runs))
+        self._readers = [_TombstoneReader(batches, name) for batches in tombstones]
+        self._done = done
+        self._name = name
+
+    def merge(self, batch: RowBatch) -> Iterator[RowBatch]:
+        """The batch, in pieces where tombstones are between its rows."""
+        rows: list[_Row] = []
+        for row in _rows(batch):
+            while self._runs and self._runs[-1][0] <= row.position.row:
+                rows += self._tombstones(row.position)
+                if len(rows) >= _BATCH_ROWS:
+                    yield _batch(rows)
+                    rows = []
+            rows.append(
+                replace(
+                    row,
+                    position=replace(row.position, tombstones=self._done),
+                    after=replace(row.after, tombstones=self._done),
+                )
+            )
+        if rows:
+            yield _batch(rows)
+
+    def _tombstones(self, at: JoinedPosition) -> Iterator[_Row]:
+        _, number, first, count = self._runs.pop()
+        for row in self._readers[number].rows(first, count):
+            position = replace(at, tombstones=self._done)
+            self._done += 1
+            yield replace(row, value=None, position=position, after=replace(at, tombstones=self._done))
+
+    def finish(self) -> None:
+        if self._runs:
+            raise InvalidObject(
+                f"{self._name} has fewer rows than the places of tombstones between them were found by. "
+                "Replay it with --from-start.",
+                reason=ROWS_DIFFER,
+            )
+
+
+class _TombstoneReader:
+    """Gives runs of rows of one tombstone object, each after the one before."""
+
+    def __init__(self, batches: Iterator[RowBatch], name: str) -> None:
+        self._rows = (row for batch in batches for row in _rows(batch))
+        self._next = 0
+        self._name = name
+
+    def rows(self, first: int, count: int) -> Iterator[_Row]:
+        while self._next < first + count:
+            row = next(self._rows, None)
+            if row is None:
+                raise InvalidObject(
+                    f"{self._name}: an object of tombstones that belong between its rows has fewer rows than "
+                    "their places were found by. Replay it with --from-start.",
+                    reason=ROWS_DIFFER,
+                )
+            self._next += 1
+            if self._next > first:
+                yield row
+
+
+def _joined(position: object) -> JoinedPosition:
+    assert isinstance(position, JoinedPosition)
+    return position
+
+
+def _rows(batch: RowBatch) -> Iterator[_Row]:
+    """All rows of the batch in their order; each ends where the next one begins, good or bad."""
+    found: list[tuple[JoinedPosition, BadRow | int]] = []
+    bad = list(reversed(batch.bad))
+    for index in range(len(batch) + 1):
+        while bad and bad[-1].index == index:
+            each = bad.pop()
+            found.append((_joined(each.position), each))
+        if index < len(batch):
+            found.append((_joined(batch.positions(index)), index))
+    ends = [position for position, _ in found[1:]] + [_joined(batch.after)]
+    for (position, row), after in zip(found, ends, strict=True):
+        if isinstance(row, BadRow):
+            yield _Row(position, after, bad=row)
+        else:
+            yield _Row(
+                position,
+                after,
+                batch.values.get(row),
+                None if batch.keys is None else batch.keys.get(row),
+                () if batch.headers is None else batch.headers[row],
+            )
+
+
+def _batch(rows: Sequence[_Row]) -> RowBatch:
+    """A batch of these rows."""
+    good = [row for row in rows if row.bad is None]
+    bad = []
+    before = 0
+    for row in rows:
+        if row.bad is None:
+            before += 1
+        else:
+            bad.append(replace(row.bad, index=before, position=row.position, after=row.after))
+    after = rows[-1].after
+    return RowBatch(
+        values=column_of([row.value for row in good]),
+        keys=column_of([row.key for row in good]),
+        headers=tuple(row.headers for row in good),
+        positions=lambda index, /: good[index].position if index < len(good) else after,
+        after=after,
+        bad=tuple(bad),
     )

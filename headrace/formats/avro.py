@@ -22,9 +22,8 @@ from headrace.formats.compression import UnsupportedError, plain_stream, refuse_
 from headrace.formats.connect.from_avro import NUMBERS
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
-from headrace.formats.records.registry import registry_prefix
+from headrace.formats.records.registry import has_own_schema, registry_prefix
 from headrace.formats.records.row_fields import FieldKind
-from headrace.formats.records.value_framing import has_own_schema
 from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource

@@ -1,6 +1,6 @@
 """What an object's key says, and how one is made: templates, dates, and the names in archives. Pure.
 
-template_source  a template's text as tokens; pattern makes a regular expression, walk matches literal ones
+template_source  a template's text as tokens, these as a regular expression; walk matches literal ones
 key_template     reads keys (`file.name.template`), and turns captured text into values
 name_template    makes names, with values escaped; name_ambiguity: whether two can be one
 date_pattern     dates in names, both ways; date_letters, date_fields

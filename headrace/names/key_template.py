@@ -7,8 +7,21 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from headrace.model.clock import moment_at, ms_since_1970
-from headrace.names.pattern import Mode, Pattern, compile_pattern, is_ambiguous, match_exactly, reach, search
-from headrace.names.template_source import Placeholder, TemplateError, Text, Token, Unit, read_template
+from headrace.names.template_source import (
+    Mode,
+    Pattern,
+    Placeholder,
+    TemplateError,
+    Text,
+    Token,
+    Unit,
+    compile_pattern,
+    is_ambiguous,
+    match_exactly,
+    reach,
+    read_template,
+    search,
+)
 
 MAX_PARTITION: Final = 2**31 - 1  # Kafka's protocol: a partition is an INT32
 MAX_OFFSET: Final = 2**63 - 1  # and an offset an INT64

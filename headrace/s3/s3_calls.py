@@ -17,8 +17,14 @@ from botocore.exceptions import ClientError
 
 from headrace.aws.aws_credentials import signed_again
 from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_unknown_to_store
-from headrace.aws.object_answers import headed_object, listed_object, showing_restores
-from headrace.aws.store_answers import answered_ms, following, needed
+from headrace.aws.store_answers import (
+    answered_ms,
+    following,
+    headed_object,
+    listed_object,
+    needed,
+    showing_restores,
+)
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, SourceUnavailable
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on

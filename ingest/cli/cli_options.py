@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.model.clock import LONGEST_START_SECONDS
+from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import State
 from headrace.model.text_formatting import json_text
 from headrace.options.declarations import OPTIONS
@@ -104,6 +105,19 @@ def log_as(level: LogLevel | None, style: LogFormat | None, *, by_default: bool 
     from headrace.process import logs
 
     logs.configure(level=(level or LogLevel.WARNING).value, style=(style or LogFormat.CONSOLE).value)
+
+
+def states_of(names: Iterable[str]) -> frozenset[State]:
+    """The states that these names mean; InvalidConfiguration lists those that there are."""
+    found = set()
+    for name in names:
+        try:
+            found.add(State(name.strip().lower()))
+        except ValueError:
+            raise InvalidConfiguration(
+                f"--state {name!r}: expected one of {', '.join(state.value for state in State)}."
+            ) from None
+    return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,19 +159,6 @@ def moment_ms(text: str, option: str, *, is_end: bool = False) -> int:
     return ms_since_1970(found)
 
 
-def states_of(names: Iterable[str]) -> frozenset[State]:
-    """The states that these names mean; InvalidConfiguration lists those that there are."""
-    found = set()
-    for name in names:
-        try:
-            found.add(State(name.strip().lower()))
-        except ValueError:
-            raise InvalidConfiguration(
-                f"--state {name!r}: expected one of {', '.join(state.value for state in State)}."
-            ) from None
-    return frozenset(found)
-
-
 def _known(
     cache: LedgerCache, buckets: Sequence[str], selection: Selection, states: frozenset[State]
 ) -> Iterator[CachedEntry]:

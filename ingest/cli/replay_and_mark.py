@@ -33,7 +33,6 @@ from ingest.cli.object_command import (
     moment_ms,
     objects_to_mark,
     objects_to_replay,
-    states_of,
     without_left_out,
 )
 from ingest.source.catalogue import Selection
@@ -102,7 +101,7 @@ def replay(
         prefix=prefix,
         since_ms=None if since is None else moment_ms(since, "--since"),
         until_ms=None if until is None else moment_ms(until, "--until", is_end=True),
-        states=states_of(state or ()),
+        states=cli.states_of(state or ()),
     )
     first, last = selection.since_ms, selection.until_ms
     if first is not None and last is not None and first > last:

@@ -28,7 +28,6 @@ from ingest.checks.probes.status_reader import Shape, StatusReader
 from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.interrupts import ended_by
-from ingest.cli.object_command import states_of
 from ingest.cli.progress_bar import is_terminal
 from ingest.cli.query_commands import frames_options, frames_status
 from ingest.cli.run import ask_worker, is_bare, worker_lines
@@ -251,7 +250,7 @@ def status(
         return
     settings = read_settings(config, sets=sets or (), worker_config=worker_config)
     reader = StatusReader(settings, timeout=startup_timeout)
-    states = states_of(state or ())
+    states = cli.states_of(state or ())
     lists = bool(states) or key is not None
     if lists:
         refuse_sink(settings, "--state and --key are about the objects that a source reads")

@@ -11,7 +11,7 @@ from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import S3Object, SideObject
 from headrace.model.slot_protocol import Split
 from headrace.options import Settings
-from ingest.service.folder_search import BucketCalls, FolderSearch
+from ingest.service.tombstone_search import BucketCalls, FolderSearch
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
 from tests.headrace.formats.memory_source import MemorySource

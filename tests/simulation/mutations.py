@@ -626,7 +626,7 @@ MUTATIONS: Final = {
     "zeros prove nothing": Mutation(
         "restore",
         "names with zeros wait for the listing of their partition as those without do",
-        "ingest/source/planner/listing_order.py",
+        "ingest/source/planner/ordering.py",
         "begin, end = _digits_of(pending)\n",
         'begin, end = _digits_of(pending)\n        if pending.object.id.key[begin:begin + 2] == "00":\n'
         "            return False\n",
@@ -634,7 +634,7 @@ MUTATIONS: Final = {
     "events wait for the listing": Mutation(
         "restore",
         "what an event tells of waits for lower offsets that the first listing shows later",
-        "ingest/source/planner/listing_order.py",
+        "ingest/source/planner/ordering.py",
         "        if self._listed is None or self._listed[pending.object.id.bucket].is_complete:\n"
         "            return False\n",
         "        if pending.is_fresh or self._listed is None:\n            return False\n",
@@ -642,7 +642,7 @@ MUTATIONS: Final = {
     "events of one digit wait as well": Mutation(
         "restore",
         "an event of an offset of one digit waits for those below it",
-        "ingest/source/planner/listing_order.py",
+        "ingest/source/planner/ordering.py",
         "if is_first or not pending.is_fresh or self._listed[pending.object.id.bucket].has_passed(key):",
         "if True:",
     ),
@@ -698,7 +698,7 @@ MUTATIONS: Final = {
     "offsets order objects": Mutation(
         "archives",
         "objects of a partition come in the order of the offsets in their names",
-        "ingest/source/planner/partition.py",
+        "ingest/source/planner/ordering.py",
         "return (_NO_OFFSET if offset is None else offset), pending.route.timestamp_ms or 0",
         "return (_NO_OFFSET if offset is None else 0), pending.route.timestamp_ms or 0",
     ),

@@ -3,5 +3,5 @@
 key_headers_timestamp    the same for all of an object: key, headers, the record's timestamp
 record_builder  from each row's fields, the timestamp included; row_fields reads one
 restored        as an archived record had them, of Aiven's envelope too
-value_framing   the value in a schema registry's framing, by registry, protobuf_schemas and protobuf_messages
+registry        keys and values in a schema registry's framing, by protobuf_schemas and protobuf_messages too
 """

@@ -10,7 +10,7 @@ from headrace.formats.json_sequence import BLANKS
 from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
 from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, position_header
-from headrace.formats.records.registry import KeyFraming, key_framing
+from headrace.formats.records.registry import KeyFraming, ValueFraming, key_framing, value_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
 from headrace.formats.records.row_fields import (
     FieldKind,
@@ -20,7 +20,6 @@ from headrace.formats.records.row_fields import (
     RecordFields,
     Row,
 )
-from headrace.formats.records.value_framing import ValueFraming, value_framing
 from headrace.model.columns import (
     NULL_LENGTH,
     BadRow,

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from headrace.formats.record_columns import NO_OFFSET, RecordColumns
+from headrace.formats.record_columns import NO_OFFSET, RecordColumns, RowFault
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, position_header
 from headrace.formats.records.row_fields import (
     AS_JSON,
@@ -178,3 +178,24 @@ def _offset(members: dict[str, msgspec.Raw]) -> Headers:
     raw = members.get("offset")
     value = None if raw is None else content(raw)
     return () if value is None else ((OFFSET_HEADER, value),)
+
+
+def bad_ordinals(batch: RowBatch) -> list[int]:
+    """The numbers of the bad rows among all rows of the batch."""
+    return [bad.index + number for number, bad in enumerate(batch.bad)]
+
+
+def batch_columns(batch: RowBatch) -> RecordColumns:
+    """The batch as a layout's reader gives it, its bad rows as faults."""
+    ordinals = bad_ordinals(batch)
+    rows = np.arange(len(batch) + len(batch.bad))
+    return RecordColumns(
+        rows=np.delete(rows, ordinals),
+        values=batch.values,
+        keys=batch.keys,
+        headers=batch.headers,
+        faults=tuple(
+            RowFault(ordinal, bad.reason, bad.message)
+            for ordinal, bad in zip(ordinals, batch.bad, strict=True)
+        ),
+    )

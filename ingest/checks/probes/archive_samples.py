@@ -16,6 +16,7 @@ from headrace.options.settings import S3Settings
 from headrace.vendors.exactness import ContentFacts, exactness, exactness_of_options, where_some_lack, worst
 from headrace.vendors.key_names import ArchiveNames, name_in
 from ingest.checks.findings.archive_findings import ArchiveSample
+from ingest.checks.probes.bucket_keys import object_request
 from listeners.discovery_events import translated_errors
 
 # Where a sample of keys ends, the last object may have its keys and headers in the rest.
@@ -28,9 +29,7 @@ class RangedObject:
 
     def __init__(self, client: Any, settings: S3Settings, wanted: S3Object) -> None:
         self._client = client
-        self._asked: dict[str, Any] = {"Bucket": wanted.id.bucket, "Key": wanted.id.key}
-        if settings.requester_pays:
-            self._asked["RequestPayer"] = "requester"
+        self._asked = object_request(settings, wanted)
         self.size = wanted.size
         self.name = wanted.id.url
         self.fetched_bytes = 0

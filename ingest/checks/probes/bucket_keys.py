@@ -15,8 +15,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.object_answers import listed_object, showing_restores
-from headrace.aws.store_answers import following, refuse_strangers
+from headrace.aws.store_answers import following, listed_object, refuse_strangers, showing_restores
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import (
     AccessDenied,
@@ -123,6 +122,12 @@ def unlisted(refused: Mapping[str, HeadraceError]) -> list[str]:
         f"{error} The other buckets are read; of this one at most the beginning is shown."
         for error in refused.values()
     ]
+
+
+def object_request(settings: S3Settings, wanted: S3Object) -> dict[str, Any]:
+    """What a GET of the object begins with: where it is, and who pays."""
+    payer = {"RequestPayer": "requester"} if settings.requester_pays else {}
+    return {"Bucket": wanted.id.bucket, "Key": wanted.id.key, **payer}
 
 
 def _asked(

@@ -50,7 +50,7 @@ from ingest.checks.findings.finding import Cause, Refused
 from ingest.checks.findings.kafka_findings import KafkaFacts, TopicFacts, wanted_topics
 from ingest.checks.findings.queue_findings import QueueFacts
 from ingest.checks.findings.sink_findings import UploadFacts
-from ingest.checks.probes.bucket_keys import AwsClients, list_pages
+from ingest.checks.probes.bucket_keys import AwsClients, list_pages, object_request
 from ingest.source.catalogue import ObjectFilter
 from listeners.discovery_events import error_code, refusal_of, translated_errors
 
@@ -63,13 +63,7 @@ _HEAD_BYTES: Final = 65_536
 def read_samples(client: Any, settings: S3Settings, objects: Iterable[S3Object]) -> Iterator[Sample]:
     """One sample an object; none for what cannot be read, which is another finding. Blocks on a GET each."""
     for wanted in objects:
-        asked: dict[str, Any] = {
-            "Bucket": wanted.id.bucket,
-            "Key": wanted.id.key,
-            "Range": f"bytes=0-{_HEAD_BYTES - 1}",
-        }
-        if settings.requester_pays:
-            asked["RequestPayer"] = "requester"
+        asked = object_request(settings, wanted) | {"Range": f"bytes=0-{_HEAD_BYTES - 1}"}
         try:
             with translated_errors(wanted.id.url):
                 head = client.get_object(**asked)["Body"].read()
@@ -260,11 +254,9 @@ def _get(
     client: Any, settings: S3Settings, wanted: S3Object, version_id: str | None
 ) -> tuple[bool | Refused, str | None]:
     """Whether a byte of the object can be read, and its version id if the bucket has versions."""
-    asked: dict[str, Any] = {"Bucket": wanted.id.bucket, "Key": wanted.id.key, "Range": "bytes=0-0"}
+    asked = object_request(settings, wanted) | {"Range": "bytes=0-0"}
     if version_id is not None:
         asked["VersionId"] = version_id
-    if settings.requester_pays:
-        asked["RequestPayer"] = "requester"
     try:
         with translated_errors(wanted.id.url):
             answer = client.get_object(**asked)

@@ -6,8 +6,7 @@ from itertools import count
 
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
 from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
-from ingest.source.planner.listing_order import ListingOrder
-from ingest.source.planner.partition import Partition
+from ingest.source.planner.ordering import ListingOrder, Partition
 from ingest.source.planner.retry_policy import Holds
 
 

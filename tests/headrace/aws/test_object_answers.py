@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 from botocore.exceptions import ClientError
 
-from headrace.aws.object_answers import headed_object, listed_object, showing_restores
-from headrace.aws.store_answers import answered_ms
+from headrace.aws.store_answers import answered_ms, headed_object, listed_object, showing_restores
 from headrace.model.errors import SourceUnavailable
 
 MADE = datetime(2026, 2, 1, tzinfo=UTC)

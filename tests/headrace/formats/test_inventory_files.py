@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.inventory_manifest import InventoryFile, InventoryFormat, parse_manifest
-from headrace.formats.inventory_rows import inventory_objects
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.objects import ObjectId, S3Object
+from listeners.inventory import inventory_objects
 from tests.support.inventory import ALL_VERSIONS, CREATED_MS, KEY, Inventory, InventoryRow, inventory
 
 FORMS = ("CSV", "Parquet", "ORC")

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 
 from headrace.names import MAX_OFFSET, MAX_PARTITION, KeyFields, KeyTemplate, TemplateError
 from headrace.names.key_template import write_field
-from headrace.names.pattern import compile_pattern, match_exactly, search
-from headrace.names.template_source import Placeholder, Text, read_template
+from headrace.names.template_source import (
+    Placeholder,
+    Text,
+    compile_pattern,
+    match_exactly,
+    read_template,
+    search,
+)
 
 KEY_CHARS = "ab01-._/é "
 topics = st.text("abz019._-", min_size=1, max_size=12)

@@ -10,7 +10,7 @@ from headrace.model.errors import ObjectMissing
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, PlacedTombstones, RowPlace, S3Object, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
-from ingest.service.folder_search import BucketCalls, FolderSearch
+from ingest.service.tombstone_search import BucketCalls, FolderSearch
 from ingest.source.catalogue.tombstones import FolderPlaces
 from tests.headrace.formats.memory_source import MemorySource
 from tests.headrace.options.loading import load_with

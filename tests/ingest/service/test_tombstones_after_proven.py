@@ -10,7 +10,7 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition, JoinedPosition
 from headrace.model.slot_protocol import Failure, Split
 from headrace.options.choices import Ordering
-from ingest.service.folder_search import BucketCalls, FolderSearch
+from ingest.service.tombstone_search import BucketCalls, FolderSearch
 from ingest.source.catalogue.object_commands import Replay, Selection
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits

@@ -11,6 +11,7 @@ from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.errors import InvalidConfiguration
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State, encode_entry, encode_key
 from headrace.model.objects import ObjectId, S3Object
+from ingest.cli.cli_options import states_of
 from ingest.cli.object_command import (
     CommandRequest,
     SelectedObject,
@@ -19,7 +20,6 @@ from ingest.cli.object_command import (
     moment_ms,
     objects_to_replay,
     shape_of,
-    states_of,
     without_left_out,
 )
 from ingest.cli.replay_and_mark import replay
