@@ -153,7 +153,7 @@ def are_plain(rows: bytes, settings: CsvSettings) -> bool:
 def _row_pattern(settings: CsvSettings) -> "re.Pattern[bytes]":
     """A row with the LF that ends it."""
     field = _field_pattern(settings)
-    return re.compile(rb"%s(?:%s%s)*+\n" % (field, re.escape(settings.delimiter), field))
+    return re.compile(rb"%s(?>(?:%s%s)*)\n" % (field, re.escape(settings.delimiter), field))
 
 
 def _field_pattern(settings: CsvSettings) -> bytes:
@@ -161,7 +161,7 @@ def _field_pattern(settings: CsvSettings) -> bytes:
     delimiter, quote = re.escape(settings.delimiter), re.escape(settings.quote)
     if not quote:
         return rb"[^%s\n]*+" % delimiter
-    quoted = rb"%s(?:[^%s]++|%s%s)*+%s[^%s\n]*+" % (quote, quote, quote, quote, quote, delimiter)
+    quoted = rb"%s(?>(?:[^%s]++|%s%s)*)%s[^%s\n]*+" % (quote, quote, quote, quote, quote, delimiter)
     return rb"(?:%s|(?!%s)[^%s\n]*+)" % (quoted, quote, delimiter)
 
 
@@ -180,9 +180,9 @@ class _RowEnd:
     def __init__(self, settings: CsvSettings) -> None:
         self._quote = settings.quote
         field, delimiter = _field_pattern(settings), re.escape(settings.delimiter)
-        self._fields = re.compile(rb"(?:%s%s)*+" % (field, delimiter))
+        self._fields = re.compile(rb"(?>(?:%s%s)*)" % (field, delimiter))
         quote = re.escape(settings.quote)
-        self._quoted = re.compile(rb"(?:[^%s]++|%s%s)*+" % (quote, quote, quote) if quote else b"")
+        self._quoted = re.compile(rb"(?>(?:[^%s]++|%s%s)*)" % (quote, quote, quote) if quote else b"")
         self._after_text = re.compile(rb"[%s\n]" % delimiter if self._quote else rb"\n")
         self._at = _At.BEGIN
 

@@ -54,8 +54,8 @@ TOPICS: Final = Form(kind="LIST", expected="a comma-separated list of topic name
 # && within a class as what both classes have, and [ as a class in it, where Python has these signs.
 _LATE_FLAGS: Final = re.compile(r"\A(\^+)(\(\?[aims]+\))")
 _OPENING: Final = re.compile(r"(?<!\\)\[")
-_IN_A_CLASS: Final = r"\[\^?+\]?+(?:\\.|[^\\\]\[])*+"
-_NESTED: Final = re.compile(rf"(?:\\.|[^\\\[]|{_IN_A_CLASS}\])*+{_IN_A_CLASS}\[", re.DOTALL)
+_IN_A_CLASS: Final = r"\[\^?+\]?+(?>(?:\\.|[^\\\]\[])*)"
+_NESTED: Final = re.compile(rf"(?>(?:\\.|[^\\\[]|{_IN_A_CLASS}\])*){_IN_A_CLASS}\[", re.DOTALL)
 
 
 def topic_pattern(text: str) -> str:

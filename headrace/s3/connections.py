@@ -306,7 +306,7 @@ AT_ONCE_BYTES: Final = 64 * 1024
 _FIRST_BYTES: Final = 16 * 1024
 # Lines of a name and a value. Bare line breaks, continued lines, white space before a colon: parsers differ
 # there, and before a line's end.
-_USUAL: Final = re.compile(rb"HTTP/1\.1 (200|206)(?: [^\r\n]*+)?(?:\r\n[^:\r\n\t ]++:[^\r\n]*+)*+\r\n\r\n")
+_USUAL: Final = re.compile(rb"HTTP/1\.1 (200|206)(?: [^\r\n]*+)?(?>(?:\r\n[^:\r\n\t ]++:[^\r\n]*+)*)\r\n\r\n")
 LENGTH_DIGITS: Final = 18  # Python makes no number of some thousand
 # What a GET of an object is asked for, and what would make its answer another than the usual one.
 _HEADERS: Final = re.compile(

@@ -147,14 +147,14 @@ _LITERALS: Final = {None: "null", True: "true", False: "false"}
 _NUMBER: Final = (
     rb"(?:-?[1-9]\d{0,6}\.(?:0|\d{0,8}[1-9])|0\.0|-?0\.0{0,2}[1-9](?:\d{0,8}[1-9])?|0|-?[1-9]\d*)(?![\d.eE])"
 )
-_STRING: Final = rb'"[^"\\%b]*+(?:\\["\\bfnrt][^"\\%b]*+)*+"'
+_STRING: Final = rb'"[^"\\%b]*+(?>(?:\\["\\bfnrt][^"\\%b]*+)*)"'
 _MARK: Final = rb"[{}\[\],:]"
 _WORD: Final = rb"true|false|null"
 
 
 def _unchanged(besides: bytes) -> re.Pattern[bytes]:
     """What fits whole texts of which nothing changes; strings may not hold the bytes `besides`."""
-    return re.compile(rb"(?:%b|%b|%b|%b)*+" % (_STRING % (besides, besides), _MARK, _NUMBER, _WORD))
+    return re.compile(rb"(?>(?:%b|%b|%b|%b)*)" % (_STRING % (besides, besides), _MARK, _NUMBER, _WORD))
 
 
 _UNCHANGED: Final = {Astral.RAW: _unchanged(b""), Astral.ESCAPED: _unchanged(rb"\xf0-\xf4")}

@@ -139,10 +139,7 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "lenses-source-readme-first-names": (),
     "lenses-source-snowflake": (),
     "lenses-source-strimzi": (),
-    "lenses-source-testcontainers": (
-        "WITH_FLUSH_COUNT is of Lenses' sink",
-        "did you mean connect.s3.source.partition.search.recurse.levels?",
-    ),
+    "lenses-source-testcontainers": ("WITH_FLUSH_COUNT is of Lenses' sink",),
 }
 
 

@@ -36,6 +36,8 @@ _OTHERS: Final = {
     ("ingest/service/standby.py", "Timer"): "closes a copy of the ledger that nobody reads any more",
     ("listeners/async_clients.py", "to_thread"): "its result is awaited",
     ("headrace/s3/reader/s3_source.py", "ThreadPoolExecutor"): "its results are waited for",
+    ("headrace/s3/s3_calls.py", "ThreadPoolExecutor"): "its results are waited for",
+    ("spark/frames/batch_splits.py", "ThreadPoolExecutor"): "its results are waited for",
     ("spark/frames/frame_completion.py", "ThreadPoolExecutor"): "its results are waited for",
 }
 _MAKERS: Final = frozenset(
