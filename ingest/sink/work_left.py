@@ -33,7 +33,9 @@ def _is_readable(state: PartitionState, position: int) -> bool:
     assert found is not None
     if held is None or found.stable_end is None or position < held.offset:
         return found.end > position
-    return found.stable_end > max(held.stable_end, position)
+    # Read further since, or of another life of the topic, it says nothing of where that ends.
+    end = held.stable_end if position == held.offset else position
+    return found.stable_end > max(end, position)
 
 
 def held_sentences(states: Iterable[PartitionState], now_ms: int) -> list[str]:

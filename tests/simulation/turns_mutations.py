@@ -42,7 +42,7 @@ MUTATIONS: Final = {
         "turns",
         "what waited for a transaction is read once that is over",
         _WORK,
-        "    return found.stable_end > max(held.stable_end, position)\n",
+        "    return found.stable_end > max(end, position)\n",
         "    return False\n",
     ),
     "an open transaction is said": Mutation(
