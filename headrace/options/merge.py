@@ -16,10 +16,17 @@ from headrace.options.configuration_text import (
     parse_properties,
 )
 from headrace.options.declarations import CANONICAL, FAMILIES
-from headrace.options.declarations.option import JAVA_STORES, NAME_CHECK, WITHOUT_MEANING
+from headrace.options.declarations.option import (
+    JAVA_STORES,
+    NAME_CHECK,
+    PEM_KEYS,
+    PEM_TRUST,
+    WITHOUT_MEANING,
+)
 from headrace.options.declarations.reading_options import PREFIX
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.suggestions import are_of_one_group, is_like_after_groups, override_meant, suggested
+from headrace.options.tls import is_pem_name
 from headrace.options.value_types import trimmed
 
 # What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
@@ -105,7 +112,7 @@ def _entries(
         elif not is_known(option):
             problems.add(
                 spelled if option else repr(spelled),
-                _unknown(option, foreign, is_hinted=len(problems) < HINTED),
+                _unknown(option, layer, foreign, is_hinted=len(problems) < HINTED),
             )
         else:
             entry = _entry(spelled, raw, references, gathered, problems)
@@ -137,7 +144,18 @@ def _in_open_family(option: str) -> bool:
     return any(option.startswith(prefix) and option != prefix for prefix in _OPEN)
 
 
-def _unknown(option: str, foreign: Foreign, *, is_hinted: bool) -> str:
+_REGISTRY_STORE: Final = re.compile(r"(.*schema\.registry\.ssl\.(?:keystore|truststore)).*", re.DOTALL)
+
+
+def _of_store(store: str, kind: str | None, location: str | None) -> str:
+    """What to do about an option of a store of the registry's; of PEM, which of ours takes the file."""
+    is_pem = is_pem_name(location or "") if kind is None else kind.strip().upper() == "PEM"
+    if not is_pem:
+        return JAVA_STORES
+    return PEM_TRUST if store.endswith("truststore") else PEM_KEYS
+
+
+def _unknown(option: str, layer: Mapping[str, str], foreign: Foreign, *, is_hinted: bool) -> str:
     # The value is not told: it may be the secret of a misspelled option.
     if option == "state.path":
         return (
@@ -146,10 +164,8 @@ def _unknown(option: str, foreign: Foreign, *, is_hinted: bool) -> str:
         )
     if option.endswith("schema.registry.ssl.endpoint.identification.algorithm"):
         return NAME_CHECK
-    if "schema.registry.ssl." in option and option.partition("ssl.")[2].startswith(
-        ("keystore", "truststore")
-    ):
-        return JAVA_STORES
+    if (store := _REGISTRY_STORE.fullmatch(option)) is not None:
+        return _of_store(store[1], layer.get(f"{store[1]}.type"), layer.get(f"{store[1]}.location"))
     close = suggested(option, (*SPELLINGS, *foreign.names)) if is_hinted else None
     if close is not None and close not in foreign.names:
         # Its name of today, whichever of its names was resembled.

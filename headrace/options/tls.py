@@ -34,6 +34,11 @@ _BLOCK: Final = re.compile(r"(-----BEGIN ([^-]+)-----)([A-Za-z0-9+/=\s]*)(-----E
 _LINE: Final = 64
 
 
+def is_pem_name(location: str) -> bool:
+    """Whether a file is PEM by its name."""
+    return _PEM_NAME.fullmatch(location) is not None
+
+
 def with_line_breaks(pem: str) -> str:
     """Return the text with the line breaks that OpenSSL needs, and that `.properties` files join away.
 
@@ -101,7 +106,7 @@ def put_key_store(given: Mapping[str, Entry], into: Translation) -> None:
 def _store_type(kind: Entry | None, location: Entry, into: Translation) -> StoreType | None:
     """Return the type given, or the one that the file's name tells; None, and a problem, for another."""
     if kind is None:
-        if _PEM_NAME.fullmatch(location.text):
+        if is_pem_name(location.text):
             return "PEM"
         if _PKCS12_NAME.fullmatch(location.text):
             return "PKCS12"

@@ -42,15 +42,15 @@ from headrace.options.declarations.option import IN_A_SINK, ROUTE
 from headrace.options.describe import shown_values
 from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
 from headrace.options.masks import leave_out_registry, mask_warnings, masks, refuse_masks
-from headrace.options.merge import SPELLINGS, Foreign, Gathered, gather, unlikely
-from headrace.options.parsed_options import Values, direction, is_needless_in_source, is_of_source
+from headrace.options.merge import SPELLINGS, Gathered, gather, unlikely
+from headrace.options.parsed_options import Values, direction
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
 from headrace.options.tls import ReadBytes
 from headrace.options.transforms.read_chain import read_chain
 from headrace.options.value_types import FormError
-from headrace.options.vendor import AIVEN_SOURCES, Direction, Fate, Vendor
+from headrace.options.vendor import Direction, Fate, Vendor
 from headrace.options.vendor_translation import Translated, translate
 from headrace.options.worker_limits import (
     BROKERS,
@@ -72,7 +72,8 @@ from headrace.vendors.class_names import (
 )
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
-from headrace.vendors.leftovers import CONVERTERS, is_leftover, is_leftover_of_a_source, names_of
+from headrace.vendors.foreign_options import foreign_to
+from headrace.vendors.leftovers import is_leftover, is_leftover_of_a_source
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
 from headrace.vendors.lenses.translation import LENSES
 from headrace.vendors.quix.names import is_quix, with_our_names
@@ -234,7 +235,7 @@ def _load(
     elif is_quix({**file, **overrides}):
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
-    foreign = _foreign(vendor, with_class({**file, **overrides}, references), vendors)
+    foreign = foreign_to(vendor, with_class({**file, **overrides}, references), vendors)
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )
@@ -369,43 +370,6 @@ def _leftovers(
     return lambda option: is_leftover_of_a_source(
         option, configuration.get(option, ""), configuration, vendors, own=vendor
     )
-
-
-def _foreign(vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]) -> Foreign:
-    """Return what else a configuration may hold: of another vendor's connector, or for a sink alone."""
-    found = _of_others(vendor, configuration, vendors)
-    return _of_source(found) if is_of_source(configuration) else found
-
-
-def _of_others(
-    vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
-) -> Foreign:
-    if vendor is not None:
-        return Foreign(owner=vendor.name, names=names_of(vendor))
-    if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:
-        return Foreign()
-
-    def decides_nothing(option: str, text: str) -> bool:
-        return is_leftover_of_a_source(option, text, configuration, vendors)
-
-    trimmed = frozenset({reading_options.PREFIX.name, record_options.FILE_NAME_TEMPLATE.name})
-    # As tools that fill in defaults write them out, and translated vendors' connectors may have them.
-    may_be_empty = frozenset({record_options.DLQ_TOPIC.name, *CONVERTERS})
-    return Foreign(
-        owner="Aiven's S3 source",
-        is_leftover=decides_nothing,
-        trimmed=trimmed,
-        may_be_empty=may_be_empty,
-    )
-
-
-def _of_source(foreign: Foreign) -> Foreign:
-    """The same, with what a sink alone has a meaning for."""
-
-    def decides_nothing(option: str, text: str) -> bool:
-        return is_needless_in_source(option) or foreign.is_leftover(option, text)
-
-    return replace(foreign, is_leftover=decides_nothing)
 
 
 def _spell(gathered: Gathered, translated: Translated) -> None:

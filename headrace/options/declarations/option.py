@@ -192,6 +192,15 @@ JAVA_STORES: Final = (
     "schema.registry.ssl.certificate.location and schema.registry.ssl.key.location"
 )
 
+PEM_TRUST: Final = (
+    "is of a PEM file in Java's words: name the file in schema.registry.ssl.ca.location, and leave out "
+    "all of schema.registry.ssl.truststore.*"
+)
+PEM_KEYS: Final = (
+    "is of a PEM file in Java's words: name the file in schema.registry.ssl.certificate.location and in "
+    "schema.registry.ssl.key.location, and leave out all of schema.registry.ssl.keystore.*"
+)
+
 
 TRANSFORM_ALIASES = optional(
     "transforms",

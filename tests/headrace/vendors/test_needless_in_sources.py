@@ -62,3 +62,23 @@ def test_in_a_sink_it_is_held_against_its_form(named: str | None) -> None:
     }
 
     assert {problem.option for problem in problems_with({**sink, **wrong})} >= wrong.keys()
+
+
+_OF_AIVENS_SINK: Final = {
+    "format.output.envelope": "true",
+    "format.output.fields": "value",
+    "format.output.fields.value.encoding": "base64",
+}
+
+
+@pytest.mark.parametrize("layout", [None, "none", " None "])
+def test_what_aivens_sink_says_of_rows_decides_nothing_in_aivens_source(layout: str | None) -> None:
+    """It declares the options too, and reads none of them; a layout of ours does."""
+    given = {"connector.class": AIVEN_SOURCE, **_OF_AIVENS_SINK}
+    named = {"input.layout": layout} if layout else {}
+
+    found = load_with({**given, **named})
+    assert f"accepted without a meaning here: {', '.join(sorted(_OF_AIVENS_SINK))}" in found.warnings
+    found = load_with({**given, "input.layout": "aiven", "file.name.template": None})
+    assert not [one for one in found.warnings if "without a meaning" in one]
+    assert {str(one).partition(" ")[0] for one in problems_with(_OF_AIVENS_SINK)} == _OF_AIVENS_SINK.keys()

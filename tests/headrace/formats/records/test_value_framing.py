@@ -521,3 +521,39 @@ def test_tokens_are_sent_to_the_registry() -> None:
     assert headers[0] == "Bearer given"
     assert "grant_type=client_credentials" in headers[1]
     assert headers[2] == "Bearer issued"
+
+
+_TRUST: Final = "value.converter.schema.registry.ssl.truststore"
+_KEYS: Final = "schema.registry.ssl.keystore"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({f"{_TRUST}.location": "/ca", f"{_TRUST}.type": "pem"}, ("schema.registry.ssl.ca.location",)),
+        ({f"{_TRUST}.location": "/ca.pem"}, ("schema.registry.ssl.ca.location",)),
+        (
+            {f"{_KEYS}.location": "/me", f"{_KEYS}.type": " PEM"},
+            ("schema.registry.ssl.certificate.location", "schema.registry.ssl.key.location"),
+        ),
+    ],
+)
+def test_a_store_of_the_registrys_that_is_pem_is_led_to_our_option(
+    changes: dict[str, str], named: tuple[str, ...]
+) -> None:
+    """It was called a store that only Java reads, with a remedy for those."""
+    given = {"input.format": "avro", "value.format": "avro", **_REGISTRY, **changes}
+    found = {problem.option: problem.message for problem in problems_with(given)}
+
+    assert found.keys() == changes.keys()
+    for message in found.values():
+        assert all(f"the file in {named[0]}" in message and one in message for one in named)
+        assert "keytool" not in message
+
+
+def test_a_java_store_of_the_registrys_stays_one() -> None:
+    """Whatever its name ends with."""
+    given = {f"{_TRUST}.location": "/ca.pem", f"{_TRUST}.type": "JKS"}
+    all_given = {"input.format": "avro", "value.format": "avro", **_REGISTRY, **given}
+
+    assert all("keytool" in problem.message for problem in problems_with(all_given))
