@@ -277,11 +277,6 @@ _UNITS: Final = (
         "test_avro_becomes_together_what_it_becomes_alone",
         kept=("0", "1"),
     ),
-    # One that closes by its own count, and one by all of them, remain.
-    Moved(
-        test="spark/sink/test_batch_rotation.py::test_a_close_costs_what_closes_and_gives_a_sign_of_life",
-        cases=("first",),
-    ),
     # That of Parquet takes four seconds to be made.
     Moved(
         test="headrace/formats/test_inventory_files.py::test_a_few_thousand_rows_are_held_at_a_time",

@@ -395,7 +395,9 @@ def test_no_group_is_possessive() -> None:
         for path in sorted((_ROOT / room).rglob("*.py"))
         for node in nodes(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)
-        if _POSSESSIVE_GROUP.search(node.value if isinstance(node.value, str) else node.value.decode("latin-1"))
+        if _POSSESSIVE_GROUP.search(
+            node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+        )
     ]
 
     assert found == []

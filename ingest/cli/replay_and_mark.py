@@ -195,7 +195,8 @@ def mark(
             made = begun(settings, reading, startup_timeout, accept_new_ledger=accept_new_ledger)
             return made if made is reading else opened.enter_context(made)
 
-        chosen, refused = _chosen(places, reading, selection)
+        # What a command that died has marked is chosen once more: the acceptance comes after all marks.
+        chosen, refused = _chosen(places, None if accept_new_ledger else reading, selection)
         problems = [*([] if lost is None else [str(lost)]), *unlisted(refused)]
         request = CommandRequest(
             settings=settings,

@@ -5,6 +5,7 @@ from typing import Final
 
 from headrace.model.errors import FrameRefused
 
+# What addresses of S3 begin with, in Hadoop's words as well.
 _S3_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z0-9]+)://(?P<bucket>[^/]*)(?P<prefix>.*)", re.DOTALL)
 # Of the forms of a file's address those without a host's name.

@@ -31,9 +31,6 @@ NO_TOPIC: Final = "headrace.no.topic"
 """In the place of a topic that neither the key nor the options name; the column is null."""
 
 
-# What addresses of S3 begin with, in Hadoop's words as well.
-
-
 class Rows(StrEnum):
     """What a row of the frame is."""
 

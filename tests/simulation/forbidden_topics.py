@@ -191,16 +191,10 @@ def _allow(course: Course) -> None:
 
 def _recovers(course: Course) -> None:
     """By itself, each object after its own delay."""
-    kernel, deadline = course.made.kernel, course.made.kernel.now + _LONGEST_SECONDS
-    while not _has_recovered(course):
-        assert kernel.now < deadline, (course.snapshot.pending_objects, course.snapshot.problems)
-        kernel.sleep(0.5)
-
-
-def _has_recovered(course: Course) -> bool:
-    """Whether all rows are there, and nothing is told of any more."""
-    shown = course.snapshot
-    return shown.ready and not shown.pending_objects and not shown.problems
+    course.made.kernel.sleep(_LONGEST_SECONDS)
+    assert not course.snapshot.pending_objects
+    assert course.snapshot.ready
+    assert not course.snapshot.problems
 
 
 def _comes(course: Course, key: str, *, within: float) -> None:

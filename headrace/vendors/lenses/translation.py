@@ -204,11 +204,12 @@ def _translate_statements(given: Translation) -> None:
     for own, value in base.items():
         given.own(own, value, by=_KCQL)
     for number, each in enumerate(others, 1):
+        options = read[id(each)].own(padding, codec)
         if each.topic not in topics and not given.is_given("topics.regex"):
             continue  # Said already: a route's own problem would name the topic, which a reference may hold.
         route = f"route.kcql{number}."
         given.own(f"{route}topics", ",".join(topics.get(each.topic, [each.topic])), by=_KCQL)
-        for own, value in read[id(each)].own(padding, codec).items():
+        for own, value in options.items():
             if value != base.get(own):
                 given.own(f"{route}{own}", value, by=_KCQL)
     _warn_of_idle(given, [read[id(each)] for each in statements])

@@ -61,6 +61,9 @@ def test_a_ledger_that_was_made_again_is_reported_by_all(scene: Scene) -> None:
             assert said == sentence
     shape = scene.asked("mark", "--key", "in/1", "--accept-new-ledger", "--yes")
     assert (shape["outcome"], shape["problem"]) == ("applied_here", None)
+    # A command that died after its marks, before the acceptance, is given once more: it chooses them again.
+    again = scene.asked("mark", "--key", "in/1", "--accept-new-ledger", "--yes")
+    assert (again["outcome"], again["objects"]) == ("applied_here", 1)
     planned = scene.asked("plan")
     assert planned["problem"] is None
     assert planned["total"]["done"]["objects"] == 1

@@ -575,6 +575,8 @@ def test_a_frame_that_holds_no_records() -> None:
     with pytest.raises(FrameRefused, match=r'outputMode\("complete"\) gives all rows of its result'):
         HeadraceSource(given).streamWriter(_RECORDS, overwrite=True)
     assert HeadraceSource(given).streamWriter(_RECORDS, overwrite=False) is not None
+    with pytest.raises(FrameRefused, match="rows: is an option of reads"):
+        writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
 
 
 @pytest.mark.parametrize("place", ["s3://b12", "s3:///state", "hdfs://name/state", "file://host/state", ""])
@@ -589,8 +591,6 @@ def test_a_state_path_that_is_no_place(place: str) -> None:
     ):
         with pytest.raises(FrameRefused, match=r"state\.path = '.*': expected .*s3://bucket/prefix"):
             refused()
-    with pytest.raises(FrameRefused, match="rows: is an option of reads"):
-        writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
 
 
 _CONFLUENTS = "io.confluent.connect.avro.AvroConverter"
