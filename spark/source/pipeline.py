@@ -283,8 +283,8 @@ class Watchdog:
         self._link = link
         # A limit on reading lets a chunk wait for its turn.
         rate = settings.bytes_per_second
-        pause = 0.0 if rate is None else 2 * CHUNK_BYTES / rate
-        self._stuck_seconds = settings.stuck_seconds + pause
+        self._pause = 0.0 if rate is None else 2 * CHUNK_BYTES / rate
+        self._stuck_seconds = settings.stuck_seconds + self._pause
         self._seen = (0, 0)
         self._progress_at = time.monotonic()
 
@@ -297,4 +297,4 @@ class Watchdog:
             idle = f"nothing was read or decoded for {now - self._progress_at:.0f} s; the task ends"
             log.error("decoding_stalled", detail=idle)
             raise WorkStuck(idle)
-        self._link.beat(now - self._progress_at)
+        self._link.beat(max(0.0, now - self._progress_at - self._pause))

@@ -12,7 +12,9 @@ from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BytePosition
 from headrace.model.slot_protocol import Split
 from headrace.s3.reader import Prefetch
-from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded
+from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, Watchdog
+from spark.source.source_work import task_settings
+from tests.headrace.options.loading import load_with
 
 OBJECTS = 500
 
@@ -231,3 +233,27 @@ def test_a_stop_is_after_rows(*, is_anywhere: bool, last: int) -> None:
     pipeline.close()
 
     assert seen == [BytePosition(number) for number in range(1, last + 1)]
+
+
+class _Beats:
+    """What a driver would be given of a task's signs of life."""
+
+    def __init__(self) -> None:
+        self.idle_seconds: list[float] = []
+
+    def beat(self, idle_seconds: float = 0.0) -> None:
+        self.idle_seconds.append(idle_seconds)
+
+
+@pytest.mark.parametrize(("limit", "is_idle"), [({}, True), ({"max.bytes.per.second": "20480"}, False)])
+def test_who_waits_for_the_turn_to_read_is_not_idle(
+    limit: dict[str, str], *, is_idle: bool, pipeline: Pipeline
+) -> None:
+    """A recalled slot that reads nothing is ended after half a minute, and a chunk may wait for longer."""
+    beats = _Beats()
+    watchdog = Watchdog(cast(Any, beats), task_settings(load_with(limit), slots=1))
+
+    watchdog.check(pipeline)
+    watchdog.check(pipeline)
+
+    assert (beats.idle_seconds[-1] > 0.0) is is_idle

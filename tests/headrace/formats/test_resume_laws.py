@@ -49,8 +49,11 @@ def _resumes_everywhere(content: bytes, options: DecodeOptions, *, chunk: int) -
     good = dict(whole.rows)
     places = [(position, index) for index, position in enumerate(whole.order)]
     places += [(bad.after, whole.order.index(bad.position) + 1) for bad in whole.bad]
-    if whole.after is not None:
-        places.append((whole.after, len(whole.order)))
+    index = 0
+    for batch in whole.batches:
+        # One without rows has a checkpoint, too.
+        index += len(batch) + len(batch.bad)
+        places.append((batch.after, index))
     for position, index in places:
         rest = decode_all(MemorySource(content, chunk=chunk), options, start=position)
         assert rest.order == whole.order[index:]
