@@ -51,6 +51,7 @@ _LISTENERS: Final = "listeners/test_listeners.py::"
 _TASK: Final = "spark/test_task_end_to_end.py::"
 _FIRST_START: Final = "ingest/service/test_first_start.py::"
 _QUERIES: Final = "spark/frames/test_frames_queries.py::"
+_INFERRED: Final = "headrace/formats/converters/test_inferred_column.py::"
 _READER: Final = "headrace/kafka/consumer/test_partition_reader.py::"
 
 
@@ -231,6 +232,27 @@ _UNITS: Final = (
         ),
     ),
     Moved(test="headrace/formats/test_csv.py::test_memory_is_bounded", cases=("long names",)),
+    # Read from a file and from standard input, on the terminal that shows less.
+    Moved(
+        test="ingest/cli/test_standard_streams.py::test_a_configuration_is_utf_8_whatever_the_terminal_shows",
+        cases=("explain $CONFIG x-utf-8", "explain - x <$CONFIG-utf-8"),
+    ),
+    # What writes, alone, and all three.
+    Moved(
+        test="ingest/cli/test_standard_streams.py::test_what_is_closed_changes_no_exit_code",
+        cases=("<&-", "2>&-"),
+    ),
+    Moved(test="ingest/cli/test_terminal.py::test_a_watch_that_is_ended_from_outside_says_so", kept=("15",)),
+    Moved(
+        test=f"{_INFERRED}test_values_with_a_new_member_do_not_fit_whatever_was_forgotten_before",
+        kept=("0",),
+    ),
+    Moved(test=f"{_INFERRED}test_cells_of_tables_are_bounded_whatever_names_values_have", cases=("before1",)),
+    # Each form and each bound once.
+    Moved(
+        test="restore/test_long_rows.py::test_envelopes_are_measured_by_what_is_in_them",
+        kept=("65536-jsonl", "65536-objects", "16777216-an array"),
+    ),
     # Each format, and each layout once; the others differ in what their own tests show.
     Moved(
         test="sink/test_alone_law.py::test_any_cut_gives_the_same_archive",

@@ -1,6 +1,6 @@
 """Conversations with Kafka, S3 and SQS, the same with the real and the simulated ones: their answers.
 
-`python -m tests.simulation.conversations kafka|s3|sqs` holds one with the simulated service. Names that are
+`python -m tests.simulation.conversations kafka s3 sqs` holds them with the simulated services. Names that are
 other ones in each run are left out of the answers, and so is what no client may rely on (ids, times).
 """
 
@@ -333,4 +333,4 @@ def _simulated(service: str) -> list[Any]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_simulated(sys.argv[1])))
+    sys.stdout.write(json.dumps({service: _simulated(service) for service in sys.argv[1:]}))

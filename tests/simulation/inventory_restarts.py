@@ -159,6 +159,14 @@ def files_gone() -> None:
     _gone(keeps_manifest=True)
 
 
+COURSES: Final[tuple[Callable[[], None], ...]] = (
+    killed_in_the_middle,
+    of_another_bucket,
+    manifest_gone,
+    files_gone,
+)
+
+
 if __name__ == "__main__":
-    for course in (killed_in_the_middle, of_another_bucket, manifest_gone, files_gone):
+    for course in COURSES:
         course()

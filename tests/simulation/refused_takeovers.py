@@ -6,6 +6,8 @@ in a process of its own, as the simulation exchanges clocks, threads and locks.
 """
 
 import gc
+from collections.abc import Callable
+from functools import partial, update_wrapper
 from typing import Any, Final
 
 from tests.simulation.discovery_courses import Course, run
@@ -74,8 +76,14 @@ def _shown(instance: Instance) -> Any:
     return instance.connector.snapshot_holder.snapshot
 
 
+COURSES: Final[tuple[Callable[[], None], ...]] = tuple(
+    update_wrapper(partial(run, course), course)
+    for course in (the_first_start_of_a_process, a_standby, until_idle)
+)
+
+
 if __name__ == "__main__":
     # What ends with garbage would end at a moment of its own.
     gc.disable()
-    for one in (the_first_start_of_a_process, a_standby, until_idle):
-        run(one)
+    for one in COURSES:
+        one()

@@ -1,11 +1,10 @@
 """What is announced, listed, replaced and left out, by the whole service in virtual time."""
 
-import json
-import subprocess
-import sys
 from typing import Final
 
 import pytest
+
+from tests.simulation.courses import broken_of
 
 _COURSES: Final = (
     "existing_left_alone",
@@ -30,22 +29,12 @@ _COURSES: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def broken() -> dict[str, str | None]:
-    """What broke, by course: all of them in one process of their own."""
-    command = [sys.executable, "-m", "tests.simulation.discovery_courses"]  # this project's own
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, str | None] = json.loads(done.stdout)
-    return found
-
-
 @pytest.mark.parametrize("course", _COURSES)
-def test_it_comes_once_or_is_left_out(broken: dict[str, str | None], course: str) -> None:
+def test_it_comes_once_or_is_left_out(course: str) -> None:
     """`tests.simulation.discovery_courses` has the course of this name."""
-    assert broken[course] is None
+    assert broken_of("discovery_courses").get(course, "never played") is None
 
 
-def test_every_course_is_one_of_these(broken: dict[str, str | None]) -> None:
+def test_every_course_is_one_of_these() -> None:
     """None of them is passed over."""
-    assert tuple(broken) == _COURSES
+    assert tuple(broken_of("discovery_courses")) == _COURSES

@@ -1,7 +1,6 @@
 """A ledger whose end brokers have lost, in virtual time."""
 
-import subprocess
-import sys
+from tests.simulation.courses import broken_of
 
 
 def test_a_copy_of_lost_records_is_thrown_away() -> None:
@@ -9,10 +8,7 @@ def test_a_copy_of_lost_records_is_thrown_away() -> None:
 
     Mutation tried: assigned without the epoch, what another machine has read is read again.
     """
-    command = [sys.executable, "-m", "tests.simulation.lost_ledger"]  # this project's own
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert broken_of("lost_ledger") == {"lost_while_away": None}
 
 
 def test_a_lost_ledger_begins_with_what_is_marked() -> None:
@@ -21,7 +17,4 @@ def test_a_lost_ledger_begins_with_what_is_marked() -> None:
     Mutations tried: without the acceptance of `submit`, the lead over the new ledger is refused; claimed
     by the takeover, it is begun without what a killed `mark` had not marked.
     """
-    command = [sys.executable, "-m", "tests.simulation.lost_ledger", "marked"]  # this project's own
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert broken_of("lost_ledger marked") == {"lost_and_marked": None}

@@ -85,6 +85,9 @@ def _record(made: Environment) -> Record:
     return Record(0, None, b"1", (), round(made.kernel.now * 1000))
 
 
+COURSES: Final = (written_meanwhile, killed_with_closed_objects)
+
+
 if __name__ == "__main__":
-    written_meanwhile()
-    killed_with_closed_objects()
+    for course in COURSES:
+        course()

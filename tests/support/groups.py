@@ -23,6 +23,10 @@ SHARING: Final = {
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
                       "spark/test_task_stuck.py"),
+    # One process plays them all.
+    "courses": ("simulation/test_discovery_courses.py", "simulation/test_forbidden_topics.py",
+                "simulation/test_inventory_restarts.py", "simulation/test_lost_ledger.py",
+                "simulation/test_refused_takeovers.py", "simulation/test_until_archived.py"),
     # They look at the syntax of every module, which is parsed once.
     "source_tree": ("test_import_graph.py", "test_rooms.py", "deploy/test_dependencies.py",
                     "deploy/test_third_party.py", "docs/test_figures.py", "docs/test_maintaining_page.py",

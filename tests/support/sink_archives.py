@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import cycle, groupby
 from pathlib import Path
 from types import MappingProxyType
@@ -81,7 +82,7 @@ def written(
     `later_ms` more, which closes what closes by time, and with `stops` the sink is ended. `worker` is the
     text of a Connect worker's file. `there` are objects that somebody else has put before.
     """
-    settings = sink_settings(config, worker=worker)
+    settings = _loaded(json.dumps(dict(config)), worker)
     with tempfile.TemporaryDirectory() as folder:
         sink = _DrivenSink(settings, Path(folder), there)
         try:
@@ -94,6 +95,16 @@ def written(
             return sink.result()
         finally:
             sink.close()
+
+
+@lru_cache(maxsize=256)
+def _loaded(config: str, worker: str | None) -> Settings:
+    """The settings of a configuration as JSON: many tests write with the same, and they cannot be changed.
+
+    A configuration that leads to files is loaded once too, so a test that changes those calls
+    `sink_settings` itself.
+    """
+    return sink_settings(json.loads(config), worker=worker)
 
 
 def sink_settings(
