@@ -26,7 +26,7 @@ from spark.sink.rotation import (
     WaitingRows,
 )
 from tests.headrace.vendors.archive import Record
-from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
+from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, sink_of
 from tests.support.examples import examples
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, written
 from tests.support.until import until_sync
@@ -333,3 +333,14 @@ def test_what_closes_for_room_waits_for_nothing_that_stays_open(tmp_path: Path) 
         assert work.objects.open_count == 1
     finally:
         made.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"), [("event", [NO_TIME, 7]), ("value:at", [-5, NO_TIME]), ("wallclock", [3, 3])]
+)
+def test_the_times_of_a_span_are_those_of_names(source: str, expected: list[int]) -> None:
+    """Kafka's -1 is no time of a record, and an ordinary one of a field."""
+    rotation = BatchRotation(sink_of(rotate_span_ms="10").rotation)
+    names = names_of("{{date:yyyy}}/" + TAIL, file_name_timestamp_source=source)
+    records = records_of([b'{"at":-5}', b'{"at":"soon"}'], times=[-1, 7], options=JSON)
+    assert rotation.times(records, names, 3).tolist() == expected
