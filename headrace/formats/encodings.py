@@ -128,7 +128,7 @@ def iso_ms(text: str) -> int:
         cycles, year = divmod(int(found[1]) - _KNOWN_YEAR, CYCLE_YEARS)
         text = f"{_KNOWN_YEAR + year}-{text[found.end() :]}"
     milliseconds = ms_since_1970(datetime.fromisoformat(text)) + cycles * CYCLE_MS
-    if milliseconds > _LAST_MS:
+    if abs(milliseconds) > _LAST_MS:
         raise ValueError("the time is beyond 64 bits of milliseconds")
     return milliseconds
 

@@ -84,6 +84,8 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 NO_TIMESTAMP: Final = -1
 """In the place of a record's timestamp that has none; restored, it gets the producer's clock."""
+NO_TIME: Final = -(2**63)
+"""In the place of a time of the data, which may be before 1970, where a record has none."""
 
 # Kafka's own numbers of a timestamp's type.
 TIMESTAMP_NONE: Final = 0

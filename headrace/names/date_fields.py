@@ -17,7 +17,10 @@ MONTHS: Final = (
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ORDINALS: Final = ("1st", "2nd", "3rd", "4th")
 _SHORT: Final = 3
-# From here on some zone is in the year 10000, which four digits do not show.
+# Before it UTC is in the year 0, which Python does not know, and till the second some zone is in one of three
+# digits. From the last on some zone is in the year 10000, which four digits do not show.
+FIRST_DATE_MS: Final = -62_135_596_800_000
+FIRST_OF_FOUR_DIGITS_MS: Final = -30_610_137_600_000
 LAST_DATE_MS: Final = 253_402_214_400_000
 # What Joda and Java take for an offset; no zone is farther from UTC than 14 hours.
 # As Java's and Joda's: the letters before an offset say nothing more. GMT+0 and GMT-0 are names.
@@ -103,7 +106,7 @@ class DateField:
             return None
         if self.kind is DateKind.FRACTION:
             return self.width
-        if self.kind in _YEARS:
+        if self.kind in YEARS:
             return max(self.width, 4)
         return self.width if self.width >= _MOST_DIGITS.get(self.kind, 99) else None
 
@@ -127,8 +130,8 @@ class DateField:
 
 
 def is_date(moment_ms: int) -> bool:
-    """Whether a time in ms since 1970 is one that a record can have, and that four digits of a year show."""
-    return 0 <= moment_ms < LAST_DATE_MS
+    """Whether a time in ms since 1970 is of the years 1 to 9999 of UTC, which four digits show."""
+    return FIRST_DATE_MS <= moment_ms < LAST_DATE_MS
 
 
 def read_zone(name: str) -> tzinfo:
@@ -171,7 +174,8 @@ _OFFSETS: Final = frozenset({DateKind.ZONE_ID, DateKind.ZONE_NAME, DateKind.OFFS
 _WORDS: Final = frozenset({DateStyle.SHORT, DateStyle.LONG, DateStyle.NARROW, DateStyle.QUARTER_SHORT})
 # Weeks begin on Sunday in the language's own country, and the first of a year may have one day.
 _LOCAL: Final = frozenset({DateKind.WEEK, DateKind.WEEK_YEAR, DateKind.WEEK_OF_MONTH, DateKind.WEEKDAY})
-_YEARS: Final = frozenset({DateKind.YEAR, DateKind.ISO_YEAR, DateKind.WEEK_YEAR})
+YEARS: Final = frozenset({DateKind.YEAR, DateKind.ISO_YEAR, DateKind.WEEK_YEAR})
+"""What shows a year as a number."""
 _MOST_DIGITS: Final = {
     DateKind.DAY_OF_YEAR: 3,
     DateKind.MILLI: 3,
@@ -274,7 +278,8 @@ def _zone(field: DateField, local: datetime) -> str:
 
 
 def _offset(field: DateField, local: datetime) -> str:
-    minutes = round((local.utcoffset() or timedelta()).total_seconds() / 60)
+    # Without the seconds that zones had before 1972, as in Java.
+    minutes = int((local.utcoffset() or timedelta()).total_seconds() / 60)
     if not minutes and field.zulu:
         return "Z"
     sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)

@@ -13,7 +13,7 @@ from math import gcd
 from typing import Final
 
 from headrace.model.clock import ms_since_1970
-from headrace.names.date_fields import MONTHS, DateField, DateKind, DateStyle, local_time
+from headrace.names.date_fields import MONTHS, YEARS, DateField, DateKind, DateStyle, local_time
 from headrace.names.date_letters import DateDialect, UnknownLetter, date_field
 
 _DAY: Final = 86_400_000
@@ -28,6 +28,7 @@ _TOKEN: Final = re.compile(r"'((?:[^']|'')*)'|([A-Za-z]+)|([^A-Za-z']+)")
 _RESERVED: Final = frozenset("{}#")
 _BRACKETS: Final = re.compile(r"([\[\]])")
 _NOON: Final = 12
+_YEAR_DIGITS: Final = 4
 _SHORT: Final = 3
 
 
@@ -55,14 +56,20 @@ class DatePattern:
         """The finest of its fields in ms, not above a day."""
         return min((field.step_ms for field in self.fields), default=_DAY)
 
+    @property
+    def has_full_years(self) -> bool:
+        """Whether its years have four digits at least, so that `digits` holds for the year 965, too."""
+        return all(field.kind not in YEARS or field.width >= _YEAR_DIGITS for field in self.fields)
+
     def text(self, moment_ms: int, zone: tzinfo, round_ms: int = 0) -> str:
         """The date at a moment, or at the multiple of `round_ms` before it there.
 
-        ValueError where Python has no such year; none for what `is_date` holds for.
+        ValueError where Python has no such year, also where that multiple is in none; none for what `is_date`
+        holds for since 1970.
         """
         local = local_time(moment_ms, zone)
         if round_ms:
-            local -= timedelta(milliseconds=ms_since_1970(local.replace(tzinfo=UTC)) % round_ms)
+            local = _rounded(local, round_ms)
         return "".join(each if isinstance(each, str) else each.text(local) for each in self.elements)
 
     def moment_ms(self, text: str) -> int:
@@ -84,6 +91,13 @@ def step_ms(finest_ms: int, zone: tzinfo, earliest_ms: int, round_ms: int = 0) -
     if earliest_ms < _MINUTES_SINCE_MS:
         return gcd(step, 1000)
     return gcd(step, _QUARTER if earliest_ms >= _quarters_since_ms(zone) else _MINUTE)
+
+
+def _rounded(local: datetime, round_ms: int) -> datetime:
+    try:
+        return local - timedelta(milliseconds=ms_since_1970(local.replace(tzinfo=UTC)) % round_ms)
+    except OverflowError:
+        raise ValueError("the multiple is before the year 1") from None
 
 
 @lru_cache(maxsize=64)

@@ -231,7 +231,7 @@ def _used(role: Role, gathered: Gathered) -> dict[str, Entry]:
 
 
 def _is_of_worker(entry: Entry, gathered: Gathered) -> bool:
-    return any(entry is one for one in gathered.worker.values())
+    return gathered.worker.get(entry.spelled) is entry
 
 
 def _without_effect(given: dict[str, Entry], gathered: Gathered) -> dict[str, Entry]:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NoReturn
 
+from headrace.model.text_formatting import printable
 from headrace.options.given import Problem, Problems, SettingsError
 from headrace.options.references import Reference, references_in, with_references, with_replaced
 from headrace.options.suggestions import other_tool, other_tool_of_text
@@ -368,6 +369,39 @@ def _refuse_resource(members: Members) -> None:
         )
 
 
+# What `GET /connectors?expand=info&expand=status` says of each connector.
+_EXPORTED: Final = frozenset({"info", "status"})
+_FEW: Final = 10
+
+
+def _exported(members: Members) -> Members:
+    """The connector that an export of a worker's has; the same members where this is none.
+
+    SettingsError where it has several, or no configuration.
+    """
+    answers = {name: dict(value) for name, value in members if isinstance(value, Members) and value}
+    if not answers or len(answers) < len(members):
+        return members
+    if not all(each.keys() <= _EXPORTED for each in answers.values()):
+        return members
+    names, one = [printable(name) for name in answers], next(iter(answers.values()))
+    if len(answers) > 1:
+        more = len(names) - _FEW
+        shown = ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
+        raise _broken(
+            f"this is an export of {len(answers)} connectors ({shown}), and one is read: keep one of them in "
+            f"the file, or save what GET /connectors/{names[0]} answers, each connector in a file of its own"
+        )
+    found = one.get("info")
+    if not isinstance(found, Members):
+        raise _broken(
+            f"this is an export of the connector {names[0]} without its configuration: save what "
+            "GET /connectors?expand=info answers"
+        )
+    # Lists of tasks are texts in YAML, and options of their own nowhere.
+    return Members(pair for pair in found if pair[0] in {"name", "config"})
+
+
 def _refuse_tool(sentence: str | None) -> None:
     if sentence is not None:
         raise _broken(sentence)
@@ -375,6 +409,7 @@ def _refuse_tool(sentence: str | None) -> None:
 
 def _flat(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
     """Return the options of either shape; in the second one `name` is next to `config`."""
+    members = _exported(members)
     _refuse_resource(members)
     _refuse_tool(other_tool(name for name, value in members if isinstance(value, Members)))
     configs = [value for name, value in members if name == "config" and isinstance(value, Members)]

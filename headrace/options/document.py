@@ -19,11 +19,11 @@ _INTRODUCTION: Final = """\
 
 <!-- Written by `python -m headrace.options.document` from headrace/options/declarations: edit those. -->
 
-One JSON file, flat or `{"name": .., "config": {..}}` as Kafka Connect takes them, or a Java `.properties`
-file, or YAML (`.yaml`, `.yml`) in the JSON's shapes, a list being its texts with commas. Values may be texts,
-numbers or booleans. `${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}` are replaced by an environment
-variable, by an entry of a `.properties` file, and by a file's content. `--set option=value` wins over the
-file.
+One JSON file, flat or `{"name": .., "config": {..}}` as Kafka Connect takes them, also in an export of one
+connector (`GET /connectors?expand=info`), or a Java `.properties` file, or YAML (`.yaml`, `.yml`) in the
+JSON's shapes, a list being its texts with commas. Values may be texts, numbers or booleans. `${env:NAME}`,
+`${file:PATH:KEY}` and `${dir:PATH:FILE}` are replaced by an environment variable, by an entry of a
+`.properties` file, and by a file's content. `--set option=value` wins over the file.
 
 All problems are reported at once. Secrets are never shown; an option whose value came from a reference is
 shown as the reference (but for those that are worked out of another vendor's, which have its value).

@@ -19,7 +19,10 @@ from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.option import (
     JAVA_STORES,
     NAME_CHECK,
+    NULL_DEFAULTS,
+    PEM_FILE,
     PEM_KEYS,
+    PEM_TEXT,
     PEM_TRUST,
     WITHOUT_MEANING,
 )
@@ -147,12 +150,18 @@ def _in_open_family(option: str) -> bool:
 _REGISTRY_STORE: Final = re.compile(r"(.*schema\.registry\.ssl\.(?:keystore|truststore)).*", re.DOTALL)
 
 
-def _of_store(store: str, kind: str | None, location: str | None) -> str:
+# What Java takes PEM itself by.
+_PEM_TEXTS: Final = ("certificates", "certificate.chain", "key")
+
+
+def _of_store(store: str, layer: Mapping[str, str]) -> str:
     """What to do about an option of a store of the registry's; of PEM, which of ours takes the file."""
-    is_pem = is_pem_name(location or "") if kind is None else kind.strip().upper() == "PEM"
-    if not is_pem:
+    kind, location = layer.get(f"{store}.type"), layer.get(f"{store}.location", "")
+    is_text = any(f"{store}.{name}" in layer for name in _PEM_TEXTS)
+    is_pem = is_pem_name(location) if kind is None else kind.strip().upper() == "PEM"
+    if not is_text and not is_pem:
         return JAVA_STORES
-    return PEM_TRUST if store.endswith("truststore") else PEM_KEYS
+    return (PEM_TEXT if is_text else PEM_FILE) + (PEM_TRUST if store.endswith("truststore") else PEM_KEYS)
 
 
 def _unknown(option: str, layer: Mapping[str, str], foreign: Foreign, *, is_hinted: bool) -> str:
@@ -165,7 +174,9 @@ def _unknown(option: str, layer: Mapping[str, str], foreign: Foreign, *, is_hint
     if option.endswith("schema.registry.ssl.endpoint.identification.algorithm"):
         return NAME_CHECK
     if (store := _REGISTRY_STORE.fullmatch(option)) is not None:
-        return _of_store(store[1], layer.get(f"{store[1]}.type"), layer.get(f"{store[1]}.location"))
+        return _of_store(store[1], layer)
+    if option.endswith("replace.null.with.default"):
+        return NULL_DEFAULTS
     close = suggested(option, (*SPELLINGS, *foreign.names)) if is_hinted else None
     if close is not None and close not in foreign.names:
         # Its name of today, whichever of its names was resembled.

@@ -20,7 +20,7 @@ from headrace.options.declarations import (
 from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.value_types import FormError
-from headrace.options.vendor import OTHER_SOURCES, SINK_CLASSES, SOURCE_CLASSES, Direction
+from headrace.options.vendor import Direction, direction_of
 
 T = TypeVar("T")
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -250,22 +250,9 @@ def is_for(option: Option[Any], way: Direction) -> bool:
 
 def direction(values: Values) -> Direction:
     """Return which way the data goes: by `connector.class`, else by `topics` or `topics.regex`."""
-    option = connection_options.CONNECTOR_CLASS
-    chosen = values[option] if values.are_good(option) else None
-    if chosen is not None:
-        return chosen
-    has_topics = values.is_given(sink_options.TOPIC_NAMES) or values.is_given(sink_options.TOPICS_REGEX)
-    return Direction.SINK if has_topics else Direction.SOURCE
-
-
-def is_of_source(given: Mapping[str, str]) -> bool:
-    """Whether options as they are written are those of a source, as `direction` decides it of parsed ones."""
-    option = connection_options.CONNECTOR_CLASS
-    named = given.get(option.name, "").strip()
-    if named in {*SINK_CLASSES, *SOURCE_CLASSES, *OTHER_SOURCES}:
-        return named not in SINK_CLASSES
-    topics = {sink_options.TOPIC_NAMES.name, sink_options.TOPICS_REGEX.name}
-    return not topics & set(map(canonical, given))
+    topics = (sink_options.TOPIC_NAMES, sink_options.TOPICS_REGEX)
+    given = [option.name for option in topics if values.is_given(option)]
+    return direction_of(values.text(connection_options.CONNECTOR_CLASS) or "", given)
 
 
 def is_needless_in_source(option: str) -> bool:

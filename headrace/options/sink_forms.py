@@ -12,7 +12,7 @@ from headrace.options.choices import Compression
 from headrace.options.schema_settings import DecimalFormat
 from headrace.options.secret import Secret
 from headrace.options.sink_settings import Encryption, NameTimeSource, OutputFormat, SideRole
-from headrace.options.transforms.java_regex import JavaRegexError, java_regex
+from headrace.options.transforms.java_regex import JavaRegexError, for_this_python, java_regex
 from headrace.options.value_types import TOPIC, Form, FormError, check_tag, listed, matching
 
 _SEPARATORS: Final = {"\\n": "\n", "\\r": "\r", "\\t": "\t", "\\\\": "\\"}
@@ -75,7 +75,7 @@ def topic_pattern(text: str) -> str:
             found = ""
         if not found:
             raise
-    return found
+    return for_this_python(found)
 
 
 def _pythons(pattern: str) -> str:

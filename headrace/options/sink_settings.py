@@ -278,7 +278,8 @@ class NameSettings:
     for their JSON. `whole_paths`: a member that has the whole path as its name comes before those inside
     others, which alone earlier versions saw. `cut_times`: times of values may have fractions, which are left
     out; earlier versions rounded those of texts, and took no other. `digit_times`: texts of 13 digits are ms;
-    earlier versions took them for no times. `headers`: what reads those in names as Lenses has them; None:
+    earlier versions took them for no times. `early_times`: those of values may be before 1970, where earlier
+    versions saw none. `headers`: what reads those in names as Lenses has them; None:
     their bytes. `copied_data`: names show Avro data that are copied and have no columns, of which earlier
     versions saw nothing. `own_nulls`: nulls have no schema's name; earlier versions gave a neighbour's.
     """
@@ -297,6 +298,7 @@ class NameSettings:
     whole_paths: bool = True
     cut_times: bool = True
     digit_times: bool = True
+    early_times: bool = True
     headers: ConverterKind | None = None
     copied_data: bool = True
     own_nulls: bool = True

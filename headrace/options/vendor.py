@@ -1,6 +1,6 @@
 """What a vendor's connector is to us: the way its data go, its classes and options, and their translation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -38,6 +38,25 @@ class Direction(StrEnum):
 
     SOURCE = "source"
     SINK = "sink"
+
+
+WAYS: Final[Mapping[str, Direction]] = {
+    **dict.fromkeys((*SOURCE_CLASSES, *OTHER_SOURCES), Direction.SOURCE),
+    **dict.fromkeys(SINK_CLASSES, Direction.SINK),
+}
+"""The classes that run here, each with the way its data go."""
+_TO_ARCHIVE: Final = frozenset({"topics", "topics.regex"})
+
+
+def direction_of(named: str, options: Iterable[str]) -> Direction:
+    """Which way the data goes: by the class, else by whether these options name topics to archive.
+
+    `named` is a whole name, or none that is known; `options` are names under which options are known.
+    """
+    way = WAYS.get(named.strip())
+    if way is not None:
+        return way
+    return Direction.SOURCE if _TO_ARCHIVE.isdisjoint(options) else Direction.SINK
 
 
 def _direction(text: str) -> Direction:

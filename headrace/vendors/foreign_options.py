@@ -6,9 +6,10 @@ from typing import Final
 
 from headrace.options.choices import InputLayout
 from headrace.options.declarations import reading_options, record_options, restore_options
+from headrace.options.given import canonical
 from headrace.options.merge import Foreign
-from headrace.options.parsed_options import is_needless_in_source, is_of_source
-from headrace.options.vendor import AIVEN_SOURCES, Vendor
+from headrace.options.parsed_options import is_needless_in_source
+from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor, direction_of
 from headrace.vendors.leftovers import CONVERTERS, is_leftover_of_a_source, names_of
 
 
@@ -17,7 +18,8 @@ def foreign_to(
 ) -> Foreign:
     """Return what else a configuration may hold: of another vendor's connector, or for a sink alone."""
     found = _of_others(vendor, configuration, vendors)
-    return _of_source(found) if is_of_source(configuration) else found
+    way = direction_of(configuration.get("connector.class", ""), map(canonical, configuration))
+    return _of_source(found) if way is Direction.SOURCE else found
 
 
 # Options of Aiven's sink by their own names: without a layout its source declares them and reads none.

@@ -74,6 +74,8 @@ def athena(  # noqa: PLR0917  # typer's parameters
         raise InvalidConfiguration(f"{settings.name!r} is a source: a sink writes what Athena could read.")
     if glue is Glue.CRAWLER and role is None:
         raise InvalidConfiguration("--glue crawler needs --role: that by which the crawler reads the bucket.")
+    if glue is not Glue.CRAWLER and role is not None:
+        raise InvalidConfiguration("--role is of --glue crawler, which is not asked for: leave it out.")
     topics = _topics(settings, topic, record or ())
     if table is not None and len(topics) > 1:
         raise InvalidConfiguration("--table names one table, and there are several topics: add --topic.")

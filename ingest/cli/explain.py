@@ -30,8 +30,12 @@ Keys = Annotated[
 TopicOption = Annotated[
     str | None, typer.Option("--topic", help="For a sink: a record of this topic, read from Kafka.")
 ]
-PartitionOption = Annotated[int, typer.Option("--partition", min=0, help="With --topic: its partition.")]
-OffsetOption = Annotated[int, typer.Option("--offset", min=0, help="With --topic: its offset.")]
+PartitionOption = Annotated[
+    int | None, typer.Option("--partition", min=0, help="With --topic: its partition, 0 without this.")
+]
+OffsetOption = Annotated[
+    int | None, typer.Option("--offset", min=0, help="With --topic: its offset, 0 without this.")
+]
 
 
 # Who decides the partition in place of the archive's.
@@ -45,8 +49,8 @@ def explain(
     config: Config,
     keys: Keys = None,
     topic: TopicOption = None,
-    partition: PartitionOption = 0,
-    offset: OffsetOption = 0,
+    partition: PartitionOption = None,
+    offset: OffsetOption = None,
     as_json: AsJson = False,
     sets: Sets = None,
     worker_config: WorkerConfig = None,
@@ -64,7 +68,7 @@ def explain(
         raise InvalidConfiguration(
             "Standard input is the configuration: name its file, or give keys as words."
         )
-    if topic is None and (partition or offset):
+    if topic is None and (partition is not None or offset is not None):
         raise InvalidConfiguration("--partition and --offset choose a record of --topic: give that, too.")
     if topic is not None and not is_topic_name(topic):
         raise InvalidConfiguration(f"--topic {topic!r}: Kafka has no topic of such a name.")
@@ -76,7 +80,7 @@ def explain(
         # Converters take a second to import, and a source has no use for them.
         from ingest.cli.sink_explain import sink_explain
 
-        place = None if topic is None else (topic, partition, offset)
+        place = None if topic is None else (topic, partition or 0, offset or 0)
         sink_explain(settings, _keys(keys or []), place, as_json=as_json)
         return
     if topic is not None:

@@ -4,24 +4,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from headrace.kafka.control_records import ConnectorRecord
-from headrace.options.vendor import Direction
+from headrace.options.given import canonical
+from headrace.options.vendor import Direction, direction_of
 from ingest.http.rest import plugins
 
 CLASS: Final = "connector.class"
 
 
-def direction_of(config: Mapping[str, str]) -> Direction:
+def way_of(config: Mapping[str, str]) -> Direction:
     """Which way the data goes, as far as the names of the options tell."""
     plugin = plugins.plugin_class(config.get(CLASS, "").strip())
-    if plugin is not None:
-        return plugins.direction_of(plugin)
-    has_topics = "topics" in config or "topics.regex" in config
-    return Direction.SINK if has_topics else Direction.SOURCE
+    return direction_of(plugin or "", map(canonical, config))
 
 
 def shown_class(config: Mapping[str, str]) -> str:
     """The class that is shown of a configuration without one."""
-    return plugins.default_class(direction_of(config))
+    return plugins.default_class(way_of(config))
 
 
 def without_shown_class(config: Mapping[str, str], before: ConnectorRecord | None) -> Mapping[str, str]:

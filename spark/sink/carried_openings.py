@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
+from headrace.model.columns import NO_TIME
 from headrace.model.sink_protocol import LeftOpen, OpenedObject
 from spark.sink.open_group import OpenGroup
 from spark.sink.rotation import OpenFacts
@@ -120,7 +121,7 @@ def _united(known: Iterable[OpenedObject], objects: Iterable[OpenGroup]) -> tupl
 def opened_facts(one: OpenedObject) -> OpenFacts:
     """What decides when it closes by time, as far as that is known of it."""
     return OpenFacts(
-        records=0, bytes=0, opened_ms=one.opened_ms, first_timestamp_ms=-1, age_from_ms=one.age_from_ms
+        records=0, bytes=0, opened_ms=one.opened_ms, first_timestamp_ms=NO_TIME, age_from_ms=one.age_from_ms
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import lru_cache, partial
-from math import isinf, isnan
+from math import floor, isinf, isnan
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -28,8 +28,9 @@ from headrace.formats.converted_records import (
 )
 from headrace.formats.encodings import iso_ms
 from headrace.model.clock import ms_since_1970
-from headrace.model.columns import Numbers
-from headrace.names.date_fields import LAST_DATE_MS, is_date
+from headrace.model.columns import NO_TIME, Numbers
+from headrace.names.date_fields import FIRST_DATE_MS, LAST_DATE_MS, is_date
+from headrace.names.date_pattern import DatePattern
 from headrace.names.name_template import NameField, NameVariable
 from headrace.options.sink_settings import NameTimeSource
 from spark.sink.object_keys import NameProblem, ObjectNames
@@ -89,7 +90,7 @@ def java_double(number: float) -> str:
 
 
 _BAD: Final = -1
-_NO_TIME: Final = "it has no time that its object's name could show (file.name.timestamp.source)"
+_NOT_TIMED: Final = "it has no time that its object's name could show (file.name.timestamp.source)"
 _NO_KEY: Final = (
     "its key is null, which its object's name shows; with file.name.null.keys=named a text stands for it"
 )
@@ -220,36 +221,39 @@ class Grouping:
     def _dates(self, variable: NameVariable, records: ConvertedRecords) -> _Codes:
         assert variable.date is not None, "a variable of dates has a pattern"
         times = self._times(records)
-        date_of = variable.date
-        known = times[times >= 0]
+        known = times[times != NO_TIME]
         earliest = int(known.min()) if len(known) else 0
-        step = self._names.date_step_ms(date_of, earliest)
+        step = self._names.date_step_ms(variable.date, earliest)
         moments, inverse = np.unique(times // step, return_inverse=True)
         texts: dict[str, int] = {}
-        codes = [
-            texts.setdefault(self._names.date_text(date_of, int(moment) * step), len(texts))
-            if is_date(int(moment) * step)
-            else _BAD
-            for moment in moments.tolist()
-        ]
-        return _Codes(
-            np.array(codes, np.int64)[inverse],
-            tuple(texts),
-            "no_timestamp",
-            _NO_TIME,
-        )
+        codes: list[int] = []
+        for moment in moments.tolist():
+            text = self._date_text(variable.date, moment * step)
+            codes.append(_BAD if text is None else texts.setdefault(text, len(texts)))
+        return _Codes(np.array(codes, np.int64)[inverse], tuple(texts), "no_timestamp", _NOT_TIMED)
+
+    def _date_text(self, date: DatePattern, moment_ms: int) -> str | None:
+        """None where the date has no text for it."""
+        if not is_date(moment_ms):
+            return None
+        try:
+            return self._names.date_text(date, moment_ms)
+        except ValueError:
+            # The zone's clock shows the year 0.
+            return None
 
     def _first_times(self, records: ConvertedRecords) -> _Codes:
         """One code for every record whose own time a name could show: any may be the first of its object."""
         times = records.records.timestamps_ms
         codes = np.where((times >= 0) & (times < LAST_DATE_MS), 0, _BAD)
-        return _Codes(codes, ("",), "no_timestamp", _NO_TIME)
+        return _Codes(codes, ("",), "no_timestamp", _NOT_TIMED)
 
     def _times(self, records: ConvertedRecords) -> Numbers:
-        """Ms since 1970 of each record; below 0 where it has none."""
-        if self._names.time_source is NameTimeSource.VALUE:
-            return self._times_of_values(records)
-        return records.records.timestamps_ms
+        """Ms since 1970 of each record; NO_TIME where it has none."""
+        if self._names.time_source is not NameTimeSource.VALUE:
+            return times_of_records(records)
+        times = self._times_of_values(records)
+        return times if self._names.has_early_times else _since_1970(times)
 
     def _times_of_values(self, records: ConvertedRecords) -> Numbers:
         names, path = self._names, self._names.value_path
@@ -305,8 +309,17 @@ def _schema_name(values: ConvertedColumn) -> str | None:
     return None if schema is None else schema.name
 
 
+def times_of_records(records: ConvertedRecords) -> Numbers:
+    """Ms since 1970 of the records themselves; NO_TIME where one has none."""
+    return _since_1970(records.records.timestamps_ms)
+
+
+def _since_1970(times_ms: Numbers) -> Numbers:
+    return np.where(times_ms < 0, NO_TIME, times_ms)
+
+
 def times_of_field(records: ConvertedRecords, path: Sequence[str]) -> Numbers:
-    """Ms since 1970 by a field of the value of each record; below 0 where that is no time."""
+    """Ms since 1970 by a field of the value of each record; NO_TIME where that is no time."""
     return _times_ms(list(map(_digits_ms, records.value.moments(path))))
 
 
@@ -320,12 +333,12 @@ def _times_ms(moments: Sequence[object]) -> Numbers:
 
 
 def _milliseconds(value: object) -> int:
-    """Ms since 1970 of a number, an ISO 8601 text or a moment, never rounded up; -1 for anything else."""
+    """Ms since 1970 of a number, an ISO 8601 text or a moment, rounded down; NO_TIME for anything else."""
     if isinstance(value, str):
         try:
             return iso_ms(value)
         except (ValueError, OverflowError):
-            return _BAD
+            return NO_TIME
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if isinstance(value, datetime):
@@ -333,9 +346,8 @@ def _milliseconds(value: object) -> int:
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # A double's fraction is left out, as Java's longValue does.
-        return int(value) if 0 <= value < LAST_DATE_MS else _BAD
-    return _BAD
+        return floor(value) if FIRST_DATE_MS <= value < LAST_DATE_MS else NO_TIME
+    return NO_TIME
 
 
 def _rounded_milliseconds(value: object) -> int:
@@ -344,11 +356,11 @@ def _rounded_milliseconds(value: object) -> int:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            return _BAD
+            return NO_TIME
     if isinstance(value, datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1000)
-    return _BAD if isinstance(value, float | Decimal) else _milliseconds(value)
+    return NO_TIME if isinstance(value, float | Decimal) else _milliseconds(value)
 
 
 def _header_text(read: HeaderReader, value: bytes | None) -> Text:

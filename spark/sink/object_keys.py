@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from headrace.model.clock import ms_since_1970
 from headrace.model.errors import HeadraceError
-from headrace.names.date_fields import local_time, read_zone
+from headrace.names.date_fields import FIRST_OF_FOUR_DIGITS_MS, local_time, read_zone
 from headrace.names.date_pattern import DatePattern, step_ms
 from headrace.names.name_template import (
     DATA,
@@ -109,6 +109,8 @@ class ObjectNames:
         """Whether fractions of times of values are left out, where earlier versions rounded."""
         self.has_digit_times = settings.digit_times
         """Whether texts of digits are times in ms."""
+        self.has_early_times = settings.early_times
+        """Whether times of values may be before 1970."""
         self.has_copied_data = settings.copied_data
         """Whether names show Avro data that are copied and have no columns."""
         self.has_own_nulls = settings.own_nulls
@@ -229,7 +231,9 @@ class ObjectNames:
         return step_ms(date.step_ms, self.zone, earliest_ms, self._round_ms)
 
     def date_text(self, date: DatePattern, moment_ms: int) -> str:
-        """The text of a record's time."""
+        """The text of a record's time; ValueError where it has none, or less than four digits of a year."""
+        if moment_ms < FIRST_OF_FOUR_DIGITS_MS and not date.has_full_years:
+            raise ValueError
         return date.text(moment_ms, self.zone, self._round_ms)
 
     def name_ends_ms(self, opened_ms: int) -> int | None:

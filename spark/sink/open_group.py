@@ -19,7 +19,7 @@ from headrace.formats.encoding import NewObject, Projected, Refused, RowSchema, 
 from headrace.formats.encoding.encoder import LEARNED, LearningEncoder
 from headrace.formats.encoding.row_schema import ColumnForm
 from headrace.model.clock import wall_ms
-from headrace.model.columns import NO_TIMESTAMP
+from headrace.model.columns import NO_TIME, NO_TIMESTAMP
 from headrace.model.sink_entries import ObjectState, SealedObject, Upload
 from headrace.model.sink_protocol import ObjectTimes, PartitionGrant
 from headrace.options.sink_settings import OutputSettings
@@ -258,7 +258,7 @@ class OpenGroup:
     first_offset: int
     batch_offset: int
     age_from_ms: int | None = None
-    span_from_ms: int = NO_TIMESTAMP
+    span_from_ms: int = NO_TIME
     name_ends_ms: int | None = None
     begins: Beginning | None = None
     last_offset: int = -1

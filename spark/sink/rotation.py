@@ -10,10 +10,10 @@ import numpy as np
 
 from headrace.formats.converted_records import ConvertedRecords
 from headrace.model.clock import moment_at, ms_since_1970
-from headrace.model.columns import NO_TIMESTAMP, Numbers
+from headrace.model.columns import NO_TIME, Numbers
 from headrace.names.date_fields import read_zone
 from headrace.options.sink_settings import NameTimeSource, RotateTogether, RotationSettings
-from spark.sink.grouping import times_of_field
+from spark.sink.grouping import times_of_field, times_of_records
 from spark.sink.object_keys import ObjectNames
 
 
@@ -48,7 +48,7 @@ _STEP_BACK_MS: Final = 60_000
 class OpenFacts:
     """What decides when an open object closes. `bytes` are compressed ones.
 
-    `first_timestamp_ms` is the time of its first record that a span goes by, below 0 when that has none.
+    `first_timestamp_ms` is the time of its first record that a span goes by, NO_TIME when that has none.
     `age_from_ms` is when its age begins, None for when it was opened. `name_ends_ms` is when the wall clock
     in its own name is over, None where it has none: that of tombstones may be another than that of values.
     """
@@ -115,7 +115,7 @@ class Rotation:
         if not span or not len(timestamps_ms):
             return len(timestamps_ms)
         first = int(timestamps_ms[0]) if facts is None else facts.first_timestamp_ms
-        if first < 0:
+        if first == NO_TIME:
             return len(timestamps_ms)
         behind = np.flatnonzero(timestamps_ms >= first + span)
         return int(behind[0]) if len(behind) else len(timestamps_ms)
@@ -248,7 +248,7 @@ class OpenBatch:
     """What is open together: its first record, and the group of its last."""
 
     first_offset: int | None = None
-    first_time_ms: int = NO_TIMESTAMP
+    first_time_ms: int = NO_TIME
     last_group: str | None = None
 
     def add(self, rows: Sequence[WaitingRows]) -> None:
@@ -287,12 +287,14 @@ class BatchRotation:
         self._is_total = settings.together is RotateTogether.TOTAL
 
     def times(self, converted: ConvertedRecords, names: ObjectNames, now_ms: int) -> Numbers:
-        """The times that a span goes by: those of names."""
-        if self._settings.span_ms and names.time_source is NameTimeSource.WALLCLOCK:
+        """The times that a span goes by: those of names; without a span any."""
+        if not self._settings.span_ms:
+            return converted.records.timestamps_ms
+        if names.time_source is NameTimeSource.WALLCLOCK:
             return np.full(len(converted), now_ms, np.int64)
-        if self._settings.span_ms and names.time_source is NameTimeSource.VALUE:
+        if names.time_source is NameTimeSource.VALUE:
             return times_of_field(converted, names.value_path)
-        return converted.records.timestamps_ms
+        return times_of_records(converted)
 
     def cut(
         self, waiting: Sequence[WaitingRows], facts: BatchFacts, schema_breaks: Sequence[int]
@@ -308,7 +310,7 @@ class BatchRotation:
         else:
             for rows in waiting:
                 one = facts.open.get(rows.group)
-                records, first = (0, NO_TIMESTAMP) if one is None else (one.records, one.first_timestamp_ms)
+                records, first = (0, NO_TIME) if one is None else (one.records, one.first_timestamp_ms)
                 found += self._ends(rows.offsets, rows.times_ms, records, first)
         if merged is not None and self._settings.on_group_change:
             found += _group_change(merged, waiting, facts)
@@ -326,7 +328,7 @@ class BatchRotation:
         if not span:
             return
         first = first_time_ms if records else int(times_ms[0])
-        behind = np.flatnonzero((times_ms >= first + span) & (first >= 0))
+        behind = np.flatnonzero((times_ms >= first + span) & (first != NO_TIME))
         if len(behind):
             yield BatchCut(int(offsets[behind[0]]), RotateReason.SPAN)
 

@@ -31,6 +31,7 @@ from spark.sink.sink_work import (
     COPIED_DATA,
     CUT_TIMES,
     DIGIT_TIMES,
+    EARLY_TIMES,
     EXACT_NUMBERS,
     FILLED_DEFAULTS,
     OWN_NULLS,
@@ -266,6 +267,7 @@ def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
         whole_paths=WHOLE_PATHS in options.options,
         cut_times=CUT_TIMES in options.options,
         digit_times=DIGIT_TIMES in options.options,
+        early_times=EARLY_TIMES in options.options,
         copied_data=COPIED_DATA in options.options,
         own_nulls=OWN_NULLS in options.options,
     )

@@ -48,6 +48,8 @@ CUT_TIMES: Final = "file.name.timestamp.fractions"
 """No option: that times of values are cut down to ms."""
 DIGIT_TIMES: Final = "file.name.timestamp.digits"
 """No option: that times of values may be texts of digits, which are ms."""
+EARLY_TIMES: Final = "file.name.timestamp.before"
+"""No option: that times of values may be before 1970."""
 COPIED_DATA: Final = "file.name.data"
 """No option: that names show Avro data which are copied and have no columns."""
 CONNECT_ENVELOPES: Final = "envelopes"
@@ -64,6 +66,7 @@ _READINGS: Final = frozenset(
         WHOLE_PATHS,
         CUT_TIMES,
         DIGIT_TIMES,
+        EARLY_TIMES,
         COPIED_DATA,
         CONNECT_ENVELOPES,
         FILLED_DEFAULTS,
@@ -201,7 +204,7 @@ def _readings(sink: SinkSettings) -> dict[str, str]:
     paths += [(NameField.VALUE, sink.names.value_path)] if has_times else []
     return {
         **({WHOLE_PATHS: "whole"} if any(len(path) > 1 for _, path in paths) else {}),
-        **({CUT_TIMES: "cut", DIGIT_TIMES: "ms"} if has_times else {}),
+        **({CUT_TIMES: "cut", DIGIT_TIMES: "ms", EARLY_TIMES: "1970"} if has_times else {}),
         **({COPIED_DATA: "read"} if paths and not _copied(sink).isdisjoint(dict(paths)) else {}),
         **({CONNECT_ENVELOPES: "connect"} if opens_envelopes(sink) else {}),
         **({FILLED_DEFAULTS: "filled"} if filled_groups(sink) else {}),

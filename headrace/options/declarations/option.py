@@ -192,13 +192,16 @@ JAVA_STORES: Final = (
     "schema.registry.ssl.certificate.location and schema.registry.ssl.key.location"
 )
 
-PEM_TRUST: Final = (
-    "is of a PEM file in Java's words: name the file in schema.registry.ssl.ca.location, and leave out "
-    "all of schema.registry.ssl.truststore.*"
-)
+PEM_FILE: Final = "is of a PEM file in Java's words: name the file in "
+PEM_TEXT: Final = "is PEM itself, which is read from files here: write it to one, and name the file in "
+PEM_TRUST: Final = "schema.registry.ssl.ca.location, and leave out all of schema.registry.ssl.truststore.*"
 PEM_KEYS: Final = (
-    "is of a PEM file in Java's words: name the file in schema.registry.ssl.certificate.location and in "
-    "schema.registry.ssl.key.location, and leave out all of schema.registry.ssl.keystore.*"
+    "schema.registry.ssl.certificate.location and in schema.registry.ssl.key.location, and leave out all of "
+    "schema.registry.ssl.keystore.*"
+)
+NULL_DEFAULTS: Final = (
+    "is not an option of Headrace: null fields have the defaults of their schemas, unless the output is "
+    "JsonConverter's JSON unchanged; remove it"
 )
 
 

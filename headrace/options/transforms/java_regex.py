@@ -1,6 +1,7 @@
 """Java's regular expressions as Python's, for what both can say; the rest is named."""
 
 import re
+import sys
 from typing import Final
 
 _POSIX: Final = {
@@ -44,7 +45,48 @@ def java_regex(pattern: str) -> str:
         re.compile(found, re.ASCII)
     except re.error as error:
         raise JavaRegexError(f"it is no regular expression: {error.msg}") from None
-    return found
+    return for_this_python(found)
+
+
+_TOKEN: Final = re.compile(
+    r"""\\.|\[\^?\]?(?:\\.|[^\\\]])*\]|\(\?\#[^)]*\)
+    |(?P<open>\()
+    |\)(?P<possessive>(?:[*+?]|\{[0-9]+\}|\{[0-9]*,[0-9]*\})\+)
+    |(?P<close>\))
+    |[^\\\[()]+|.""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def for_this_python(pattern: str) -> str:
+    """A pattern of Python's without what this Python may match wrongly: before 3.11.5 possessive groups.
+
+    As it is on a later one: hashes of what positions mean have it.
+    """
+    return pattern if sys.version_info >= (3, 11, 5) else without_possessive_groups(pattern)
+
+
+def without_possessive_groups(pattern: str) -> str:
+    """The same with an atomic group around a greedy one, `(?>(..)*)`, in place of each possessive one.
+
+    Each turn of a counted one is atomic, too: what it took is not given back for the next.
+    """
+    written: list[str] = []
+    opened: list[int] = []
+    for token in _TOKEN.finditer(pattern):
+        possessive, text = token["possessive"], token[0]
+        if token["open"]:
+            opened.append(len(written))
+        elif possessive or token["close"]:
+            if not opened:
+                return pattern  # A comment of verbose patterns has it.
+            begin = opened.pop()
+            if possessive:
+                is_counted = possessive.startswith("{")
+                written[begin] = f"(?>(?>{written[begin]}" if is_counted else f"(?>{written[begin]}"
+                text = f"{')' * (1 + is_counted)}{possessive[:-1]})"
+        written.append(text)
+    return "".join(written)
 
 
 def java_line(pattern: str) -> str:

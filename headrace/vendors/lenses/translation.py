@@ -205,10 +205,10 @@ def _translate_statements(given: Translation) -> None:
         given.own(own, value, by=_KCQL)
     for number, each in enumerate(others, 1):
         options = read[id(each)].own(padding, codec)
-        if each.topic not in topics and not given.is_given("topics.regex"):
+        if each.topic not in topics:
             continue  # Said already: a route's own problem would name the topic, which a reference may hold.
         route = f"route.kcql{number}."
-        given.own(f"{route}topics", ",".join(topics.get(each.topic, [each.topic])), by=_KCQL)
+        given.own(f"{route}topics", ",".join(topics[each.topic]), by=_KCQL)
         for own, value in options.items():
             if value != base.get(own):
                 given.own(f"{route}{own}", value, by=_KCQL)
@@ -302,7 +302,7 @@ def translate_topics(given: Translation, statements: tuple[Statement, ...]) -> M
     if given.is_given("topics.regex"):
         if own and chain.routes:
             given.warn(_BY_KAFKAS_NAME)
-        _translate_pattern(given, own, has_all=has_all)
+        found |= _matching(given, own, has_all=has_all)
     return found
 
 
@@ -342,14 +342,16 @@ def _named(
             found.setdefault(name, []).append(topic)
         elif not has_all and topic in own:
             found.setdefault(topic, []).append(topic)
+            shown, meant = given.quoted("topics", topic), given.quoted("topics", name)
             given.warn(
-                f"{_KCQL}: transforms call {topic} {name}, which has no statement, so that Lenses' task "
-                f"fails at its records; that of {topic} is taken: write FROM {name}"
+                f"{_KCQL}: transforms call {shown} {meant}, which has no statement, so that Lenses' task "
+                f"fails at its records; that of {shown} is taken: write FROM {meant}"
             )
         elif not has_all:
             without.append(topic if topic == name else f"{topic} ({name} after transforms)")
     if without:
-        given.refuse("topics", f"{', '.join(without)}: has no statement in {_KCQL}; add one, or one of `*`")
+        shown = given.quoted("topics", ", ".join(without))
+        given.refuse("topics", f"{shown}: has no statement in {_KCQL}; add one, or one of `*`")
     strange = [topic for topic in own if topic not in found]
     if strange:
         shown = given.quoted(_KCQL, ", ".join(strange))
@@ -360,12 +362,13 @@ def _named(
     return found
 
 
-def _translate_pattern(given: Translation, own: list[str], *, has_all: bool) -> None:
+def _matching(given: Translation, own: list[str], *, has_all: bool) -> dict[str, list[str]]:
+    """Write `topics.regex`; the topics of each statement of one that it matches."""
     try:
         pattern = topic_pattern(given.text("topics.regex"))
     except FormError as error:
         given.refuse("topics.regex", f"is no regular expression of Python's: {error}")
-        return
+        return {}
     matching = [topic for topic in own if matches(pattern, topic)]
     if has_all:
         given.rename("topics.regex", "topics.regex")
@@ -377,3 +380,8 @@ def _translate_pattern(given: Translation, own: list[str], *, has_all: bool) -> 
         )
     else:
         given.refuse("topics.regex", f"matches no topic of a statement in {_KCQL}; add a statement of `*`")
+    strange = [topic for topic in own if topic not in matching]
+    if strange and (matching or has_all):
+        shown = given.quoted(_KCQL, ", ".join(strange))
+        given.refuse(_KCQL, f"{shown}: is matched by no topics.regex; change that, or remove the statement")
+    return {topic: [topic] for topic in matching}

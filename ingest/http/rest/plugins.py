@@ -14,15 +14,11 @@ from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Problem, SettingsError, as_written, canonical
 from headrace.options.parsed_options import is_for
 from headrace.options.secret import NO_VALUE
-from headrace.options.vendor import AIVEN_SOURCE, OTHER_SOURCES, SINK_CLASSES, SOURCE_CLASSES, Direction
+from headrace.options.vendor import AIVEN_SOURCE, SINK_CLASSES, WAYS, Direction
 from headrace.process.own_process import own_version
 from headrace.process.regular_files import read_regular
 from headrace.vendors.load import load
 
-_CLASSES: Final[Mapping[str, Direction]] = {
-    **dict.fromkeys((*SOURCE_CLASSES, *OTHER_SOURCES), Direction.SOURCE),
-    **dict.fromkeys(SINK_CLASSES, Direction.SINK),
-}
 _CLASS: Final = "connector.class"
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 # Place, type and password of a store are held against each other.
@@ -36,21 +32,16 @@ class InvalidPluginConfig(HeadraceError):
 def plugin_infos() -> list[dict[str, str]]:
     """`GET /connector-plugins`."""
     ours = own_version()
-    return [{"class": name, "type": way.value, "version": ours} for name, way in _CLASSES.items()]
+    return [{"class": name, "type": way.value, "version": ours} for name, way in WAYS.items()]
 
 
 def plugin_class(name: str) -> str | None:
     """The class that a name means, whole or short, with or without its ending, as Connect takes it."""
-    for known in _CLASSES:
+    for known in WAYS:
         simple = known.rpartition(".")[2]
         if name in {known, simple, simple.removesuffix("Connector")}:
             return known
     return None
-
-
-def direction_of(plugin: str) -> Direction:
-    """Which way the data goes with this class of `plugin_class`."""
-    return _CLASSES[plugin]
 
 
 def default_class(way: Direction) -> str:
@@ -66,7 +57,7 @@ def definitions(plugin: str) -> list[dict[str, Any]]:
     order: dict[Group, int] = defaultdict(int)
     found = []
     for option in OPTIONS:
-        if is_for(option, _CLASSES[plugin]):
+        if is_for(option, WAYS[plugin]):
             order[option.group] += 1
             found.append(_definition(option, order[option.group]))
     return found

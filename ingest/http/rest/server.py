@@ -22,7 +22,7 @@ from headrace.options import (
 from headrace.options.describe import options_hash
 from headrace.options.given import Problem
 from headrace.options.value_types import HostPort
-from headrace.options.vendor import Direction
+from headrace.options.vendor import WAYS, Direction
 from headrace.process.log_levels import LEVELS
 from headrace.vendors.class_names import sink_class
 from headrace.vendors.load import load, vendor_of
@@ -158,7 +158,7 @@ class OnlyConnector:
             return True
         options = {*written_options(self._running), *config}
         known = sink_class(named, options) or plugins.plugin_class(named)
-        if known is None or plugins.direction_of(known) is not way:
+        if known is None or WAYS[known] is not way:
             return False
         whole = sink_class(running.strip(), options) or running
         return vendor_of({_CLASS: known}) is vendor_of({_CLASS: whole})

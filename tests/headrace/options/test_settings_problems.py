@@ -54,6 +54,12 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="near an old name",
         ),
         pytest.param(
+            {"value.converter.replace.null.with.default": "true"},
+            "value.converter.replace.null.with.default: is not an option of Headrace: null fields have the "
+            "defaults of their schemas, unless the output is JsonConverter's JSON unchanged; remove it",
+            id="an option of JsonConverter",
+        ),
+        pytest.param(
             {"value.converter.schema.registry.ssl.endpoint.identification.algorithm": ""},
             "value.converter.schema.registry.ssl.endpoint.identification.algorithm: decides nothing here: "
             "the registry's name is always looked for in its certificate. Remove it, and have the name in "

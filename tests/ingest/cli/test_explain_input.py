@@ -162,6 +162,8 @@ def test_standard_input_cannot_be_configuration_and_keys(configuration: Path) ->
         (["--topic", ""], "--topic '': Kafka has no topic of such a name"),
         (["--topic", "a b"], "--topic 'a b': Kafka has no topic of such a name"),
         (["k", "--offset", "3"], "--offset choose a record of --topic"),
+        (["k", "--partition", "0"], "--offset choose a record of --topic"),
+        (["k", "--offset", "0"], "--offset choose a record of --topic"),
         (["k", "--partition", "3"], "--partition and"),
     ],
 )

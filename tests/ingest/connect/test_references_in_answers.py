@@ -46,6 +46,7 @@ _SECRETS = ("hunter2((", "hunter2", "hunter2 x,y", "INSERT hunter2", "hunter2:1/
         (SINK, "file.name.template"),
         (_CONFLUENT, "s3.region"),
         (_CONFLUENT, "topics"),
+        (_LENSES, "topics"),
         (_LENSES, "connect.s3.kcql"),
         (_LENSES, "connect.s3.http.max.retries"),
     ],
@@ -91,22 +92,23 @@ _SOURCE = "io.lenses.streamreactor.connect.aws.s3.source.S3SourceConnector"
 
 
 @pytest.mark.parametrize(
-    ("secret", "plugin"),
+    ("secret", "changes"),
     [
-        ("INSERT INTO b SELECT * FROM horse; INSERT INTO c SELECT * FROM horse", None),
-        ("INSERT INTO b SELECT * FROM orders; INSERT INTO c SELECT * FROM horse", None),
-        ("INSERT INTO t SELECT * FROM b:p PROPERTIES('horse'=1)", _SOURCE),
+        ("INSERT INTO b SELECT * FROM horse; INSERT INTO c SELECT * FROM horse", {}),
+        ("INSERT INTO b SELECT * FROM orders; INSERT INTO c SELECT * FROM horse", {}),
+        ("INSERT INTO b SELECT * FROM t; INSERT INTO c SELECT * FROM horse", {"topics.regex": "t"}),
+        ("INSERT INTO b SELECT * FROM `*`; INSERT INTO c SELECT * FROM horse", {"topics.regex": "t.*"}),
+        ("INSERT INTO t SELECT * FROM b:p PROPERTIES('horse'=1)", {"connector.class": _SOURCE}),
     ],
 )
 def test_a_problem_of_a_statement_repeats_no_word_of_it(
-    tmp_path: Path, secret: str, plugin: str | None
+    tmp_path: Path, secret: str, changes: dict[str, str]
 ) -> None:
     """Its topics and properties too, which are words of the text that a reference leads to."""
     (tmp_path / "file").write_text(secret)
-    given = {**_LENSES, "connect.s3.kcql": f"${{dir:{tmp_path}:file}}"}
-    if plugin is not None:
+    given = {**_LENSES, "connect.s3.kcql": f"${{dir:{tmp_path}:file}}", **changes}
+    if changes:
         del given["topics"]
-        given["connector.class"] = plugin
     status, answer = Worker().ask("PUT", "/connectors/c/config", given)
 
     assert status == 400
@@ -114,6 +116,30 @@ def test_a_problem_of_a_statement_repeats_no_word_of_it(
     assert "horse" not in answer["message"]
     _, plain = Worker().ask("PUT", "/connectors/c/config", {**given, "connect.s3.kcql": secret})
     assert "horse" in plain["message"]
+
+
+@pytest.mark.parametrize("routed", [{}, {"transforms": "r"}])
+def test_a_topic_without_a_statement_is_not_repeated(tmp_path: Path, routed: dict[str, str]) -> None:
+    """Words of letters are looked for nowhere else in a sentence."""
+    (tmp_path / "file").write_text("t,horse")
+    given = {**_LENSES, **_ROUTED} if routed else dict(_LENSES)
+    status, answer = Worker().ask(
+        "PUT", "/connectors/c/config", {**given, "topics": f"${{dir:{tmp_path}:file}}"}
+    )
+
+    assert status == 400
+    assert "(text of a reference): has no statement" in answer["message"]
+    assert "horse" not in answer["message"]
+    _, plain = Worker().ask("PUT", "/connectors/c/config", {**given, "topics": "t,horse"})
+    assert "horse" in plain["message"]
+
+
+_ROUTED = {
+    "transforms": "r",
+    "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+    "transforms.r.regex": "(.*)",
+    "transforms.r.replacement": "$1-racing",
+}
 
 
 def _plugin(config: dict[str, str]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headrace.model.columns import NO_TIMESTAMP
+from headrace.model.columns import NO_TIME
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import RotationSettings
 from spark.sink.partition_work import PartitionWork
@@ -26,7 +26,7 @@ from spark.sink.rotation import (
     WaitingRows,
 )
 from tests.headrace.vendors.archive import Record
-from tests.spark.sink.grouped import TAIL, names_of, records_of, sink_of
+from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, sink_of
 from tests.support.examples import examples
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, written
 from tests.support.until import until_sync
@@ -101,9 +101,23 @@ _FIRST = {"rotate_together": "first"}
         pytest.param(
             {**_TOTAL, "rotate_span_ms": "10"},
             {"a": 1},
-            {"a": {2: -1, 5: 10}},
+            {"a": {2: NO_TIME, 5: 10}},
             BatchCut(5, RotateReason.SPAN),
             id="a record without a time",
+        ),
+        pytest.param(
+            {**_TOTAL, "rotate_span_ms": "10"},
+            {},
+            {"a": {2: -1, 5: 9}},
+            BatchCut(5, RotateReason.SPAN),
+            id="total, span from before 1970",
+        ),
+        pytest.param(
+            {**_FIRST, "rotate_span_ms": "10"},
+            {},
+            {"a": {2: -5000, 5: -4991}, "b": {3: -90, 4: -80}},
+            BatchCut(4, RotateReason.SPAN),
+            id="span of one group, before 1970",
         ),
         pytest.param(
             {**_FIRST, "rotate_on_group_change": "true"},
@@ -144,7 +158,7 @@ def test_a_schema_closes_at_its_first_record() -> None:
     assert rotation.cut(_waiting(_AB), _facts({"a": 2}), (4,)) == BatchCut(3, RotateReason.RECORDS)
 
 
-def _record(offset: int, group: str, time_ms: int = NO_TIMESTAMP) -> Record:
+def _record(offset: int, group: str, time_ms: int = NO_TIME) -> Record:
     value = json.dumps({"g": group}).encode()
     return Record("t", 0, offset, max(0, time_ms), None, value, ())
 
@@ -319,3 +333,14 @@ def test_what_closes_for_room_waits_for_nothing_that_stays_open(tmp_path: Path) 
         assert work.objects.open_count == 1
     finally:
         made.close()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"), [("event", [NO_TIME, 7]), ("value:at", [-5, NO_TIME]), ("wallclock", [3, 3])]
+)
+def test_the_times_of_a_span_are_those_of_names(source: str, expected: list[int]) -> None:
+    """Kafka's -1 is no time of a record, and an ordinary one of a field."""
+    rotation = BatchRotation(sink_of(rotate_span_ms="10").rotation)
+    names = names_of("{{date:yyyy}}/" + TAIL, file_name_timestamp_source=source)
+    records = records_of([b'{"at":-5}', b'{"at":"soon"}'], times=[-1, 7], options=JSON)
+    assert rotation.times(records, names, 3).tolist() == expected

@@ -18,6 +18,7 @@ from spark.sink.sink_work import (
     CONNECT_ENVELOPES,
     CUT_TIMES,
     DIGIT_TIMES,
+    EARLY_TIMES,
     FILLED_DEFAULTS,
     WHOLE_PATHS,
     can_group_by,
@@ -107,7 +108,7 @@ def _sink(changes: Mapping[str, str]) -> SinkSettings:
 
 def _before(sink: SinkSettings) -> GroupingOptions:
     """What the ledger has of this sink as 1.0.0 ran it."""
-    readings = {WHOLE_PATHS, CUT_TIMES, DIGIT_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS}
+    readings = {WHOLE_PATHS, CUT_TIMES, DIGIT_TIMES, EARLY_TIMES, CONNECT_ENVELOPES, FILLED_DEFAULTS}
     unknown = {*readings, "file.name.numbers", "value.form"}
     options = {name: text for name, text in grouping_options(sink).items() if name not in unknown}
     options.pop("transforms", None)
@@ -251,6 +252,8 @@ def test_a_form_that_is_noted_says_that_nulls_were_defaults() -> None:
     [
         ({}, '{"at":1735689599999.7}'),
         ({}, '{"at":1e12}'),
+        ({}, '{"at":-1}'),
+        ({}, '{"at":"1965-02-26T00:00:00Z"}'),
         (
             _ENVELOPES | {"file.name.timestamp.source": "value:f"},
             _defaulted("null", shape="int64", default=0),
@@ -287,6 +290,18 @@ def test_texts_of_digits_are_milliseconds(text: str, then: list[str], now: list[
 
     assert _groups(tools.earlier["before"], sink, records) == then
     assert _groups(EarlierGroups(shapes=tools.shapes, converter=None), sink, records) == now
+
+
+@pytest.mark.parametrize("at", ["-1", '"1965-02-26"', '"1969-12-31T23:59:59.999Z"', "-1.5"])
+def test_times_before_1970_were_none(at: str) -> None:
+    """A year of two digits was then that of 2065 alone."""
+    sink, records = _sink(_BY_TIME), _fetched(f'{{"at":{at}}}', '{"at":0}')
+    noted = {name: told for name, told in grouping_options(sink).items() if name != EARLY_TIMES}
+    tools = tools_after(GroupingOptions(hash="before", options=noted), sink_settings(_configured(_BY_TIME)))
+
+    assert _groups(tools.earlier["before"], sink, records) == ["1970-01-01"]
+    now = _groups(EarlierGroups(shapes=tools.shapes, converter=None), sink, records)
+    assert now == ["1965-02-26" if "1965" in at else "1969-12-31", "1970-01-01"]
 
 
 def test_columns_of_a_schema_that_is_none_were_of_no_group() -> None:

@@ -11,6 +11,7 @@ from headrace.conversion.sink_records import RecordConverter
 from headrace.formats.converted_records import ColumnSchema
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms.header_topic_steps import text_header
+from headrace.model.columns import NO_TIME
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputFormat
@@ -159,7 +160,7 @@ def test_a_time_of_a_value_is_never_later_than_it_is(at: str, hour: str) -> None
     assert list(split_names(names, records)) == [f"{hour}/t/3/0.jsonl"]
 
 
-@pytest.mark.parametrize("at", ["1e400", "-1.5", "true", '"soon"', "1e15", "null", "[]"])
+@pytest.mark.parametrize("at", ["1e400", "-1e15", "true", '"soon"', "1e15", "null", "[]"])
 def test_what_is_no_time_is_a_bad_record(at: str) -> None:
     """Also a number beyond the years that are shown."""
     names = names_of("{{date:yyyy}}/" + TAIL, file_name_timestamp_source="value:at")
@@ -198,9 +199,9 @@ _FIFTEENTH = 1_705_276_800_000  # 2024-01-15 00:00 UTC
         ("int64", _TIMESTAMP, _FIFTEENTH + 1, _FIFTEENTH + 1),
         ("int64", None, _FIFTEENTH + 1, _FIFTEENTH + 1),
         ("string", None, "2024-01-15", _FIFTEENTH),
-        ("int32", _DATE, None, -1),
+        ("int32", _DATE, None, NO_TIME),
         # A time of day is on no day, though it is a number of ms, too.
-        ("int32", _TIME, 3_600_000, -1),
+        ("int32", _TIME, 3_600_000, NO_TIME),
     ],
 )
 def test_a_date_of_a_schema_is_that_day_whatever_its_json_is(
@@ -222,8 +223,8 @@ def test_a_date_of_a_schema_is_that_day_whatever_its_json_is(
     }
     records = records_of([text, text], options=options)
     assert times_of_field(records, ["day", "at"]).tolist() == [expected, expected]
-    assert times_of_field(records, ["day", "no"]).tolist() == [-1, -1]
-    assert times_of_field(records, ["day"]).tolist() == [-1, -1]
+    assert times_of_field(records, ["day", "no"]).tolist() == [NO_TIME, NO_TIME]
+    assert times_of_field(records, ["day"]).tolist() == [NO_TIME, NO_TIME]
 
 
 @pytest.mark.parametrize("style", JsonFormat)
@@ -233,9 +234,9 @@ def test_a_date_of_a_schema_is_that_day_whatever_its_json_is(
     [
         ({"type": "int", "logicalType": "date"}, 19_737, _FIFTEENTH),
         ({"type": "long", "logicalType": "timestamp-millis"}, _FIFTEENTH + 1, _FIFTEENTH + 1),
-        ({"type": "int", "logicalType": "time-millis"}, 3_600_000, -1),
-        ({"type": "long", "logicalType": "time-micros"}, 3_600_000_000, -1),
-        (["null", {"type": "long", "logicalType": "time-micros"}], 3_600_000_000, -1),
+        ({"type": "int", "logicalType": "time-millis"}, 3_600_000, NO_TIME),
+        ({"type": "long", "logicalType": "time-micros"}, 3_600_000_000, NO_TIME),
+        (["null", {"type": "long", "logicalType": "time-micros"}], 3_600_000_000, NO_TIME),
         ("long", _FIFTEENTH + 1, _FIFTEENTH + 1),
     ],
     ids=["date", "timestamp", "time", "micros", "maybe micros", "number"],
@@ -266,7 +267,7 @@ def test_moments_of_arrow_are_ms_whatever_they_are_counted_in(kind: Any, style: 
     array = pa.array(["2024-01-15", None]).cast(pa.timestamp("s")).cast(kind)
     column = TypedColumn(ColumnSchema(arrow=kind, avro='"long"'), array=array, style=style)
     records = replace(records_of([b"1", b"2"]), value=column)
-    assert times_of_field(records, []).tolist() == [_FIFTEENTH, -1]
+    assert times_of_field(records, []).tolist() == [_FIFTEENTH, NO_TIME]
 
 
 def test_what_has_no_time_is_a_bad_record() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.model.columns import NO_TIME
 from headrace.names.date_fields import read_zone
 from spark.sink.object_keys import ObjectNames
 from spark.sink.rotation import Limit, OpenFacts, RotateReason, Rotation, next_on_schedule
@@ -109,8 +110,11 @@ def test_rows_are_counted_exactly(facts: OpenFacts | None, times: list[int], lim
         (None, [100, 1099, 50, 1100, 60], Limit(3, RotateReason.SPAN)),
         (_open(first=100), [1099], Limit(1, None)),
         (_open(first=100), [1100], Limit(0, RotateReason.SPAN)),
-        (None, [-1, 10**9], Limit(2, None)),
-        (_open(first=-1), [10**9], Limit(1, None)),
+        (None, [NO_TIME, 10**9], Limit(2, None)),
+        (_open(first=NO_TIME), [10**9], Limit(1, None)),
+        (_open(first=100), [NO_TIME], Limit(1, None)),
+        (None, [-1, 998, 999], Limit(2, RotateReason.SPAN)),
+        (_open(first=-5000), [-4001, -4000], Limit(1, RotateReason.SPAN)),
     ],
 )
 def test_a_span_is_of_the_records_own_times(facts: OpenFacts | None, times: list[int], limit: Limit) -> None:

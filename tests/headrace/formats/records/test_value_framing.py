@@ -525,6 +525,7 @@ def test_tokens_are_sent_to_the_registry() -> None:
 
 _TRUST: Final = "value.converter.schema.registry.ssl.truststore"
 _KEYS: Final = "schema.registry.ssl.keystore"
+_PEM: Final = "-----BEGIN CERTIFICATE-----"
 
 
 @pytest.mark.parametrize(
@@ -534,6 +535,12 @@ _KEYS: Final = "schema.registry.ssl.keystore"
         ({f"{_TRUST}.location": "/ca.pem"}, ("schema.registry.ssl.ca.location",)),
         (
             {f"{_KEYS}.location": "/me", f"{_KEYS}.type": " PEM"},
+            ("schema.registry.ssl.certificate.location", "schema.registry.ssl.key.location"),
+        ),
+        ({f"{_TRUST}.certificates": _PEM}, ("schema.registry.ssl.ca.location",)),
+        ({f"{_TRUST}.certificates": _PEM, f"{_TRUST}.type": "PEM"}, ("schema.registry.ssl.ca.location",)),
+        (
+            {f"{_KEYS}.key": _PEM, f"{_KEYS}.certificate.chain": _PEM},
             ("schema.registry.ssl.certificate.location", "schema.registry.ssl.key.location"),
         ),
     ],
@@ -549,6 +556,8 @@ def test_a_store_of_the_registrys_that_is_pem_is_led_to_our_option(
     for message in found.values():
         assert all(f"the file in {named[0]}" in message and one in message for one in named)
         assert "keytool" not in message
+        assert ("write it to one" in message) is (_PEM in changes.values())
+        assert "BEGIN" not in message
 
 
 def test_a_java_store_of_the_registrys_stays_one() -> None:

@@ -419,6 +419,8 @@ def test_the_command_contacts_nothing_with_a_record(tmp_path: Any) -> None:
     [
         (["--topic", "others"], "--topic others is not one of the sink's topics"),
         (["--glue", "crawler"], "--glue crawler needs --role"),
+        (["--role", ""], "--role is of --glue crawler"),
+        (["--glue", "table", "--role", "r"], "--role is of --glue crawler"),
         (["--record", "{"], "is no record"),
     ],
 )
