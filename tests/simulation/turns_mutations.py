@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.simulation.mutations import Mutation, main
 
-_WORK: Final = "ingest/sink/work_left.py"
+_WORK: Final = "ingest/sink/dealing.py"
 
 MUTATIONS: Final = {
     "openings are carried": Mutation(
