@@ -49,7 +49,7 @@ from spark.sink.sink_transaction import (
 )
 from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
 from spark.sink.slot_uploads import SlotUploads
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 _log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ MUTATIONS: Final = {
     "openings are carried": Mutation(
         "turns",
         "an object that is opened again in another turn is as old as it was",
-        "spark/sink/carried_openings.py",
+        "spark/sink/names_and_openings.py",
         "        return min(first.opened_ms, now_ms), first.age_from_ms\n",
         "        return now_ms, age_from_ms\n",
     ),
