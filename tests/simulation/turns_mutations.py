@@ -62,7 +62,7 @@ MUTATIONS: Final = {
     "an end waits not for ever": Mutation(
         "turns",
         "an end at which S3 refuses gives the core back after some time",
-        "spark/sink/completing.py",
+        "spark/sink/slot_uploads.py",
         "        return why if now - self._since >= self._seconds else None\n",
         "        return None\n",
     ),
