@@ -2,7 +2,7 @@
 
 worker_settings       the worker's file, and the folder with a file for each connector
 connector_configurations   the configuration topic, by which one worker leads
-configuration_reading how far it is read: to its end, and to what was just written
+connector_loading     how far it is read; one configuration, next to the worker's file
 other_workers         which other workers live, which of them runs which connector, requests passed on
 shared_slots          Spark's cores, shared by all connectors
 hosted_connector      one connector in a thread of its own: started, stopped, failed, started again
