@@ -28,7 +28,7 @@ from headrace.model.slot_protocol import Batch, Split
 from headrace.options import Settings
 from spark.source.batch import BatchRun
 from spark.source.source_work import new_slot_producer, task_settings
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 from tests.support import kafka
 from tests.support.configuration import settings_for
 

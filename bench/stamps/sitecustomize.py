@@ -16,7 +16,7 @@ from typing import Any, Final
 STEPS: Final[dict[str, list[tuple[str, str, str | None, str | None]]]] = {
     "ingest.service.event_loop": [("EventLoop", "_on_messages", "told", None)],
     "spark.slots.slot_pool": [("SlotPool", "grant", None, "granted")],
-    "spark.task.driver_connection": [("DriverConnection", "batch", None, "taken")],
+    "spark.task.slot_session": [("DriverConnection", "batch", None, "taken")],
     "headrace.s3.reader.s3_source": [("S3Source", "whole", None, "fetched")],
     "headrace.kafka.producer.slot_producers": [
         ("TransactionalProducer", "begin", None, "opened"),

@@ -15,8 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NoReturn
 
 from headrace.model.text_formatting import printable
-from headrace.options.given import Problem, Problems, SettingsError
-from headrace.options.references import Reference, references_in, with_references, with_replaced
+from headrace.options.given import (
+    Problem,
+    Problems,
+    Reference,
+    SettingsError,
+    references_in,
+    with_references,
+    with_replaced,
+)
 from headrace.options.suggestions import other_tool, other_tool_of_text
 from headrace.options.worker_limits import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 

@@ -1,13 +1,18 @@
-"""The lines of a configuration that decide nothing: Connect's own, and those of other vendors' connectors."""
+"""The lines of a configuration that decide nothing: Connect's own, other vendors', in a source a sink's."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from headrace.options import client_names
-from headrace.options.merge import SPELLINGS, is_known
+from headrace.options.choices import InputLayout
+from headrace.options.declarations import reading_options, record_options, restore_options
+from headrace.options.given import canonical
+from headrace.options.merge import SPELLINGS, Foreign, is_known
+from headrace.options.parsed_options import is_needless_in_source
 from headrace.options.secret import is_secret_name
 from headrace.options.suggestions import suggested
-from headrace.options.vendor import Vendor
+from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor, direction_of
 from headrace.options.worker_limits import TOPIC_CREATION
 from headrace.vendors.connect.options import CONNECT_OPTIONS, needless_of_converter
 
@@ -97,3 +102,61 @@ def names_of(vendor: Vendor) -> tuple[str, ...]:
 
 def _groups(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in (*SPELLINGS, *names)) - _COMMON
+
+
+def foreign_to(
+    vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
+) -> Foreign:
+    """Return what else a configuration may hold: of another vendor's connector, or for a sink alone."""
+    found = _of_others(vendor, configuration, vendors)
+    way = direction_of(configuration.get("connector.class", ""), map(canonical, configuration))
+    return _of_source(found) if way is Direction.SOURCE else found
+
+
+# Options of Aiven's sink by their own names: without a layout its source declares them and reads none.
+_OF_AIVENS_ROWS: Final = frozenset(
+    option.name
+    for option in (
+        restore_options.FORMAT_ENVELOPE,
+        restore_options.CSV_FIELDS,
+        restore_options.CSV_ENCODING,
+    )
+)
+
+
+def _has_layout(configuration: Mapping[str, str]) -> bool:
+    layout = configuration.get(restore_options.LAYOUT.name, "none")
+    return layout.strip().lower() != InputLayout.NONE
+
+
+def _of_others(
+    vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
+) -> Foreign:
+    if vendor is not None:
+        return Foreign(owner=vendor.name, names=names_of(vendor))
+    if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:
+        return Foreign()
+
+    needless = frozenset() if _has_layout(configuration) else _OF_AIVENS_ROWS
+
+    def decides_nothing(option: str, text: str) -> bool:
+        return option in needless or is_leftover_of_a_source(option, text, configuration, vendors)
+
+    trimmed = frozenset({reading_options.PREFIX.name, record_options.FILE_NAME_TEMPLATE.name})
+    # As tools that fill in defaults write them out, and translated vendors' connectors may have them.
+    may_be_empty = frozenset({record_options.DLQ_TOPIC.name, *CONVERTERS})
+    return Foreign(
+        owner="Aiven's S3 source",
+        is_leftover=decides_nothing,
+        trimmed=trimmed,
+        may_be_empty=may_be_empty,
+    )
+
+
+def _of_source(foreign: Foreign) -> Foreign:
+    """The same, with what a sink alone has a meaning for."""
+
+    def decides_nothing(option: str, text: str) -> bool:
+        return is_needless_in_source(option) or foreign.is_leftover(option, text)
+
+    return replace(foreign, is_leftover=decides_nothing)

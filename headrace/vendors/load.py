@@ -72,8 +72,7 @@ from headrace.vendors.class_names import (
 )
 from headrace.vendors.confluent.source_translation import CONFLUENT_SOURCE_VENDOR
 from headrace.vendors.confluent.translation import CONFLUENT
-from headrace.vendors.foreign_options import foreign_to
-from headrace.vendors.leftovers import is_leftover, is_leftover_of_a_source
+from headrace.vendors.leftovers import foreign_to, is_leftover, is_leftover_of_a_source
 from headrace.vendors.lenses.source_translation import LENSES_SOURCE_VENDOR
 from headrace.vendors.lenses.translation import LENSES
 from headrace.vendors.quix.names import is_quix, with_our_names

@@ -31,8 +31,8 @@ from ingest.checks.findings.finding import (
     machine_findings,
     misconfigured,
     ok,
-    unusable,
     warn,
+    without_credentials,
 )
 from ingest.checks.findings.kafka_findings import (
     KAFKA_CHECKS,
@@ -143,7 +143,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     try:
         clients = aws_clients(settings)
     except HeadraceError as error:
-        yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
+        yield without_credentials(error)
     else:
         try:
             for place in settings.by_place():

@@ -14,7 +14,7 @@ from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import TopicPartition
 from headrace.options import Settings
 from headrace.options.choices import OffsetReset
-from ingest.checks.findings.finding import Finding, Refused, unusable, warn
+from ingest.checks.findings.finding import Finding, Refused, warn, without_credentials
 from ingest.checks.findings.kafka_findings import held_back
 from ingest.checks.findings.sink_findings import (
     TakeoverFacts,
@@ -85,7 +85,7 @@ def sink_findings(settings: Settings) -> Generator[Finding, None, TargetState | 
     try:
         clients = aws_clients(settings)
     except HeadraceError as error:
-        yield unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
+        yield without_credentials(error)
     else:
         try:
             for each in settings.by_place():

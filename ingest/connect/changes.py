@@ -26,7 +26,7 @@ from headrace.options.describe import options_hash, unresolved
 from headrace.options.given import Problem, as_written, canonical
 from headrace.options.secret import HIDDEN, MASK
 from headrace.vendors.key_names import cut_of_bytes, options_of_object
-from ingest.connect.shown_class import without_shown_class
+from ingest.http.rest.plugins import without_shown_class
 from ingest.http.rest.port import NotLeading
 from ingest.http.rest.router import Refused
 from ingest.source.catalogue.pending import is_begun, is_elsewhere

@@ -38,7 +38,7 @@ from headrace.model.text_formatting import and_more, printable
 from headrace.process.logs import RetryLog
 from headrace.process.threads import SystemLimit, start_thread, within_limits
 from ingest.connect.changes import RecordTooLarge
-from ingest.connect.configuration_reading import Changes, await_read_back, is_read_to
+from ingest.connect.connector_loading import Changes, await_read_back, is_read_to
 from ingest.connect.other_workers import BrokerContact
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.rest.port import NotLeading

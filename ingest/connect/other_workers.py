@@ -22,7 +22,7 @@ import structlog
 
 from headrace.kafka.control_records import WorkersRecord
 from headrace.model.errors import HeadraceError
-from ingest.connect.assignment import assign
+from ingest.connect.hosted_connectors import assign
 from ingest.http.http_server import Request, Response
 from ingest.http.rest.auth import INTERNAL
 from ingest.http.rest.server import FORWARDED

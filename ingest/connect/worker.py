@@ -30,12 +30,11 @@ from headrace.process.log_levels import LEVELS
 from headrace.process.logs import RetryLog
 from headrace.process.own_process import own_version
 from headrace.process.threads import ThreadFailures, collecting, start_thread
-from ingest.connect.assignment import Unplaced, assign
 from ingest.connect.changes import ConnectorChanges, begun_in_ledger
 from ingest.connect.connector_configurations import ConfigurationTopic
 from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedConnector
-from ingest.connect.hosted_connectors import HostedConnectors
+from ingest.connect.hosted_connectors import HostedConnectors, Unplaced, assign
 from ingest.connect.other_workers import (
     ADVERTISE,
     Liveness,

@@ -20,7 +20,6 @@ from headrace.process.own_process import own_version
 from ingest.connect.changes import folder_problems, kept_secrets, shown_config, worker_problems
 from ingest.connect.hosted_connector import HostedConnector, HostedOffsets, HostedPort, as_written, unassigned
 from ingest.connect.hosted_connectors import HostedConnectors, runs_as
-from ingest.connect.shown_class import CLASS, way_of
 from ingest.connect.worker_settings import WorkerSettings
 from ingest.http.http_server import HttpServer, Request, Response, Route
 from ingest.http.metrics import ProcessMetrics
@@ -89,11 +88,11 @@ class WorkerDirectory:
 
     def served(self, record: ConnectorRecord) -> ServedConnector:
         """The connector of a record, whether it runs here or not."""
-        way = way_of(record.config)
+        way = plugins.way_of(record.config)
         identity = Identity(
             name=record.name,
             config={
-                CLASS: plugins.default_class(way),
+                plugins.CLASS: plugins.default_class(way),
                 **shown_config(record),
                 "name": record.name,
             },
@@ -320,7 +319,7 @@ def shown_connector(hosted: HostedConnector) -> dict[str, Any]:
 
 def _not_begun(record: ConnectorRecord) -> Snapshot:
     """A connector that is not loaded yet, or could not be: `since_ms` is 0, and there is no figure."""
-    sink = SinkStatus() if way_of(record.config) is Direction.SINK else None
+    sink = SinkStatus() if plugins.way_of(record.config) is Direction.SINK else None
     return Snapshot(name=record.name, version=own_version(), at_ms=wall_ms(), sink=sink)
 
 

@@ -4,8 +4,7 @@ archive      `Archive`, begin here
 partitions, entries    what the ledger says, and what is shown of it
 starting     where reading begins, as functions of it
 starts       brings a free partition to where it may be granted, and orders what the leader completes
-work_left    whether a slot could do anything for a partition
-dealing      which slot gets what
+dealing      whether a slot could do anything for a partition, and which slot gets what
 """
 
 from ingest.sink.archive import Archive

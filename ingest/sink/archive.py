@@ -21,7 +21,18 @@ from headrace.model.sink_protocol import (
     SinkLeft,
     SinkProgress,
 )
-from ingest.sink.dealing import Candidate, SlotBatch, SlotBatches, ask_to_end, deal, slots_to_end
+from ingest.sink.dealing import (
+    Candidate,
+    SlotBatch,
+    SlotBatches,
+    ask_to_end,
+    deal,
+    has_work,
+    held_sentences,
+    left_open,
+    left_to_read,
+    slots_to_end,
+)
 from ingest.sink.entries import LedgerEntries, ObjectEnd
 from ingest.sink.partitions import (
     ArchiveCounts,
@@ -35,7 +46,6 @@ from ingest.sink.partitions import (
 from ingest.sink.sink_effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from ingest.sink.starting import Refused, grant_of
 from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts, refused_rewind, rewound
-from ingest.sink.work_left import has_work, held_sentences, left_open, left_to_read
 
 
 class Archive:

@@ -18,8 +18,7 @@ from headrace.model.columns import Numbers
 from headrace.model.sink_protocol import OpenedObject, PartitionGrant
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import AgeFrom, RotateTogether
-from spark.sink.carried_openings import CarriedOpenings
-from spark.sink.object_naming import ObjectNaming
+from spark.sink.names_and_openings import CarriedOpenings, ObjectNaming
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import (

@@ -19,9 +19,8 @@ from headrace.model.sink_protocol import LeftOpen, ObjectTimes, PartitionGrant, 
 from headrace.options.choices import Tolerance
 from headrace.options.sink_settings import OF_REGISTRIES
 from spark.sink.bad_records import REASON, DeadLetter, Isolation
-from spark.sink.carried_openings import opened_facts
 from spark.sink.grouping import GroupRows, Groups
-from spark.sink.object_naming import routed_group
+from spark.sink.names_and_openings import opened_facts, routed_group
 from spark.sink.partition_objects import PartitionObjects
 from spark.sink.partition_offsets import PartitionCommit, PartitionOffsets
 from spark.sink.routed_tools import SlotTools

@@ -21,7 +21,7 @@ from headrace.model.errors import AccessDenied, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import TopicPartition
 from spark.sink.partition_work import PartitionWork
 from spark.sink.slot_uploads import SlotUploads
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 T = TypeVar("T")
 

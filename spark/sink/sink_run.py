@@ -27,7 +27,6 @@ from headrace.model.sink_protocol import (
 from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.bad_records import DeadLetters
-from spark.sink.completing import REFUSED_SECONDS, CompletingObjects, EndPatience, give_up_failed
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import (
@@ -48,8 +47,14 @@ from spark.sink.sink_transaction import (
     TransactionTurns,
 )
 from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
-from spark.sink.slot_uploads import SlotUploads
-from spark.task.driver_connection import DriverConnection
+from spark.sink.slot_uploads import (
+    REFUSED_SECONDS,
+    CompletingObjects,
+    EndPatience,
+    SlotUploads,
+    give_up_failed,
+)
+from spark.task.slot_session import DriverConnection
 
 _log = structlog.get_logger(__name__)
 

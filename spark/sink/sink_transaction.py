@@ -40,7 +40,7 @@ from spark.sink.bad_records import STEPS, DeadLetter
 from spark.sink.partition_work import PartitionWork, Transaction
 from spark.sink.record_feed import safely
 from spark.sink.sink_work import SinkTaskSettings
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 _log = structlog.get_logger(__name__)
 

@@ -35,8 +35,8 @@ from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
     from headrace.kafka.producer import SlotProducer, TransactionalProducer
-    from spark.task.driver_connection import DriverConnection
     from spark.task.entry import TaskCredentials
+    from spark.task.slot_session import DriverConnection
 
 
 _TRANSFORMS: Final = "transforms"

@@ -37,7 +37,7 @@ from spark.source.decoding import Decoding
 from spark.source.pipeline import DecodedRows, DecodingStopped, Pipeline, SplitEnded, SplitPoints, Watchdog
 from spark.source.source_work import TaskSettings, rate_limiter, s3_calls
 from spark.source.transaction import RefusedRecords, SlotTransaction, SplitProgress
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 log = structlog.get_logger(__name__)
 

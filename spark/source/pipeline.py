@@ -24,7 +24,7 @@ from headrace.process.threads import start_thread
 from headrace.s3.reader import Prefetch, S3Source
 from headrace.s3.reader.resumable_get import CHUNK_BYTES
 from spark.source.source_work import TaskSettings
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 # Decoded and not yet produced; each is rows of about 1 MiB, or the steps of some small objects.
 _BATCHES_AHEAD: Final = 4

@@ -26,8 +26,8 @@ from headrace.vendors.key_names import options_of_object
 from spark.task.entry import TaskLog, log_of_this_process
 
 if TYPE_CHECKING:
-    from spark.task.driver_connection import DriverConnection
     from spark.task.entry import TaskCredentials
+    from spark.task.slot_session import DriverConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

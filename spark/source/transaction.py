@@ -25,7 +25,7 @@ from headrace.model.positions import Position
 from headrace.model.slot_protocol import Batch, Checkpoint, Committed, Failure, Split
 from spark.source.dead_letters import REFUSED
 from spark.source.source_work import TaskSettings
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 _ABOUT_TOPICS = (TopicForbidden, TopicMissing, TopicWithoutLeader)
 

@@ -78,7 +78,7 @@ def reach_function(address: tuple[str, int]) -> SlotFunction:
     def run(given: Iterable[object]) -> Iterator[str | None]:
         for _ in given:
             pass
-        from spark.task.driver_connection import why_unreachable
+        from spark.task.slot_session import why_unreachable
 
         yield why_unreachable(address)
 

@@ -500,7 +500,7 @@ MUTATIONS: Final = {
     "objects of a batch": Mutation(
         "source",
         "a batch has at most job.max.objects",
-        "ingest/source/planner/batch_limits.py",
+        "ingest/source/planner/limits.py",
         "return self.taken < self.objects and self.share_bytes > 0",
         "return self.share_bytes > 0",
     ),
@@ -649,7 +649,7 @@ MUTATIONS: Final = {
     "a full table is said": Mutation(
         "restore",
         "what waits for room next to an object that fails is one of the problems",
-        "ingest/source/planner/full_table.py",
+        "ingest/source/planner/limits.py",
         "if since_ms is None or self._now_ms - since_ms < _LONG_MS or self._failed is None:",
         "if True:",
     ),

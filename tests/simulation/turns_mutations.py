@@ -7,13 +7,13 @@ from typing import Final
 
 from tests.simulation.mutations import Mutation, main
 
-_WORK: Final = "ingest/sink/work_left.py"
+_WORK: Final = "ingest/sink/dealing.py"
 
 MUTATIONS: Final = {
     "openings are carried": Mutation(
         "turns",
         "an object that is opened again in another turn is as old as it was",
-        "spark/sink/carried_openings.py",
+        "spark/sink/names_and_openings.py",
         "        return min(first.opened_ms, now_ms), first.age_from_ms\n",
         "        return now_ms, age_from_ms\n",
     ),
@@ -62,7 +62,7 @@ MUTATIONS: Final = {
     "an end waits not for ever": Mutation(
         "turns",
         "an end at which S3 refuses gives the core back after some time",
-        "spark/sink/completing.py",
+        "spark/sink/slot_uploads.py",
         "        return why if now - self._since >= self._seconds else None\n",
         "        return None\n",
     ),

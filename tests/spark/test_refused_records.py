@@ -25,7 +25,7 @@ from spark.source.transaction import RefusedRecords, SlotTransaction, SplitProgr
 
 if TYPE_CHECKING:
     from headrace.kafka.producer import SlotProducer
-    from spark.task.driver_connection import DriverConnection
+    from spark.task.slot_session import DriverConnection
 
 AT = BytePosition(40)
 """Where the row begins that is refused."""

@@ -16,7 +16,7 @@ from spark.source.source_work import task_settings
 
 if TYPE_CHECKING:
     from headrace.kafka.producer import SlotProducer
-    from spark.task.driver_connection import DriverConnection
+    from spark.task.slot_session import DriverConnection
 
 
 class _Producer:

@@ -22,7 +22,7 @@ Avro
     parse_schema(avro_of_schema(schema))) gives the datum of each.
 
 Parquet
-    parquet_schemas parquet_schema(tree): the pyarrow schema with metadata; as_parquet(array, field): values
+    arrow_types     parquet_schema(tree): the pyarrow schema with metadata; as_parquet(array, field): values
                     for a field of it; WRITER_OPTIONS for pyarrow's writer
 
 JSON

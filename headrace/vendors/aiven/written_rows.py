@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, Type, plain
-from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.arrow_types import WRITER_OPTIONS, as_parquet, parquet_schema, schema_of_arrow
 from headrace.formats.connect.avro_text import (
     AIVEN_AVRO,
     AIVEN_PARQUET,
@@ -23,7 +23,6 @@ from headrace.formats.connect.avro_text import (
     printed,
 )
 from headrace.formats.connect.json_text import connect_json
-from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_tree
 from headrace.formats.connect.values import value_text

@@ -58,6 +58,11 @@ def unusable(name: str, sentence: str, remedy: str) -> Finding:
     return Finding(name=name, verdict=Verdict.FAIL, sentence=sentence, remedy=remedy, exit=Exit.UNUSABLE)
 
 
+def without_credentials(error: Exception) -> Finding:
+    """Nothing can be requested of the bucket: there are no credentials that could sign it."""
+    return unusable("bucket", str(error), "Give credentials: see aws.credentials.provider.")
+
+
 def misconfigured(name: str, sentence: str, remedy: str, *, count: int = 1) -> Finding:
     """`run` would end with 2, or bring objects to a wrong end."""
     return Finding(

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from headrace.kafka.control_records import ConnectorRecord
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import printable
 from headrace.options.configuration_text import PropertiesError, has_reference, parse_properties
@@ -14,12 +15,12 @@ from headrace.options.declarations.option import Group, Option
 from headrace.options.given import Problem, SettingsError, as_written, canonical
 from headrace.options.parsed_options import is_for
 from headrace.options.secret import NO_VALUE
-from headrace.options.vendor import AIVEN_SOURCE, SINK_CLASSES, WAYS, Direction
+from headrace.options.vendor import AIVEN_SOURCE, SINK_CLASSES, WAYS, Direction, direction_of
 from headrace.process.own_process import own_version
 from headrace.process.regular_files import read_regular
 from headrace.vendors.load import load
 
-_CLASS: Final = "connector.class"
+CLASS: Final = "connector.class"
 _SHORT: Final = frozenset({"INT", "LONG", "BOOLEAN"})
 # Place, type and password of a store are held against each other.
 _STORE: Final = re.compile(r".*\bssl\.(key|trust)store\.")
@@ -52,6 +53,28 @@ def default_class(way: Direction) -> str:
     return AIVEN_SOURCE if way is Direction.SOURCE else SINK_CLASSES[0]
 
 
+def way_of(config: Mapping[str, str]) -> Direction:
+    """Which way the data goes, as far as the names of the options tell."""
+    plugin = plugin_class(config.get(CLASS, "").strip())
+    return direction_of(plugin or "", map(canonical, config))
+
+
+def shown_class(config: Mapping[str, str]) -> str:
+    """The class that is shown of a configuration without one."""
+    return default_class(way_of(config))
+
+
+def without_shown_class(config: Mapping[str, str], before: ConnectorRecord | None) -> Mapping[str, str]:
+    """The configuration without a class that it has only because it was shown: it was configured without one.
+
+    Who sends back what was shown changes nothing.
+    """
+    if before is None or before.problem is not None or CLASS in before.config:
+        return config
+    rest = {option: text for option, text in config.items() if option != CLASS}
+    return rest if config.get(CLASS) == shown_class(before.config) == shown_class(rest) else config
+
+
 def definitions(plugin: str) -> list[dict[str, Any]]:
     """`GET /connector-plugins/{class}/config`: its options, group by group in the order of their docs."""
     order: dict[Group, int] = defaultdict(int)
@@ -72,12 +95,12 @@ def validated(
     the configuration leaves it out. References, the worker's own included, are not followed: their values are
     not checked. `problems` are those that are found already.
     """
-    texts = {_CLASS: plugin, **config}
+    texts = {CLASS: plugin, **config}
     errors: dict[str, list[str]] = defaultdict(list)
     found = _problems(texts, worker_config)
-    if has_reference(texts[_CLASS]) and not found:
+    if has_reference(texts[CLASS]) and not found:
         # It leads to the class that was asked about, if to one: that has the options.
-        found = _problems({**texts, _CLASS: plugin}, worker_config)
+        found = _problems({**texts, CLASS: plugin}, worker_config)
     for problem in (*problems, *found):
         errors[_option_of(problem)].append(problem.message)
     shown = {canonical(name): as_written(name, text).shown_whole for name, text in texts.items()}

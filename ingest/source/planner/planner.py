@@ -14,8 +14,7 @@ from ingest.source.catalogue.catalogue import Catalogue
 from ingest.source.catalogue.effects import Effects, EffectsBuilder, Unreported
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion, options_of
-from ingest.source.planner.batch_limits import BatchLimits, SplitKind
-from ingest.source.planner.full_table import FullTable
+from ingest.source.planner.limits import BatchLimits, FullTable, SplitKind
 from ingest.source.planner.ordering import ListingOrder
 from ingest.source.planner.queues import PartitionQueue, UnorderedQueue
 from ingest.source.planner.retry_policy import Backoff, Holds, PoisonSuspects, RetryPolicy, Waiting

@@ -5,7 +5,7 @@ from collections import deque
 from itertools import count
 
 from ingest.source.catalogue.pending import PendingObject, PendingTable, Phase, Suspicion
-from ingest.source.planner.batch_limits import BatchBudget, BatchLimits, SplitKind
+from ingest.source.planner.limits import BatchBudget, BatchLimits, SplitKind
 from ingest.source.planner.ordering import ListingOrder, Partition
 from ingest.source.planner.retry_policy import Holds
 

@@ -20,7 +20,7 @@ from headrace.model.slot_protocol import Failure
 from ingest.source.catalogue.effects import EffectsBuilder, Owed
 from ingest.source.catalogue.object_state import ObjectStates, entry_for
 from ingest.source.catalogue.pending import PendingObject, Phase, Suspicion
-from ingest.source.planner.batch_limits import BatchLimits
+from ingest.source.planner.limits import BatchLimits
 
 # -- How long to wait before another try ---------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from headrace.options.given import SettingsError
 from headrace.options.vendor import WAYS, Direction, direction_of
 from headrace.vendors.load import load
-from ingest.connect.shown_class import way_of
+from ingest.http.rest.plugins import way_of
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -8,7 +8,7 @@ import pytest
 from headrace.kafka.control_records import connector_key
 from headrace.model.errors import HeadraceError, InvalidLedger, Unavailable
 from headrace.model.ledger_entry import ControlKey
-from ingest.connect.configuration_reading import await_read_back, is_read_to
+from ingest.connect.connector_loading import await_read_back, is_read_to
 
 _KEY = connector_key("x")
 _OURS = b"ours"

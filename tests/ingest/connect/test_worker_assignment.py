@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from headrace.kafka.control_records import WorkerRecord, WorkersRecord
-from ingest.connect.assignment import Unplaced, assign
+from ingest.connect.hosted_connectors import Unplaced, assign
 
 NAMES = st.frozensets(st.sampled_from([f"c{number}" for number in range(12)]))
 WORKERS = st.frozensets(st.sampled_from(["w1", "w2", "w3", "w4"]), min_size=1)

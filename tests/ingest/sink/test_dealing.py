@@ -1,10 +1,14 @@
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.model.sink_entries import TopicPartition
-from ingest.sink.dealing import Candidate, deal, slots_to_end
+from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
+from headrace.model.sink_protocol import HeldBack
+from ingest.sink.dealing import Candidate, deal, has_work, slots_to_end
+from ingest.sink.partitions import PartitionState
+from ingest.sink.sink_effects import FoundPartition
 from tests.support.examples import examples
 
 
@@ -133,3 +137,14 @@ def test_asking_comes_to_an_end_with_everything_dealt(held: list[int], waiting: 
         loads |= {slot: len(share) for slot, share in shares.items() if share}
     assert waiting == 0
     assert slots_to_end((), held=loads, ending=(), slots=slots) == []
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(90, False), (100, True), (600, False)])
+def test_what_held_an_earlier_life_back_keeps_nothing_of_a_later_one(offset: int, expected: bool) -> None:
+    """The topic was made again while the stable end was at 1000: its records waited until it came there."""
+    state = PartitionState(partition=TopicPartition("t", 0))
+    state.checkpoint = PartitionCheckpoint(topic="t", partition=0, topic_id="later", offset=offset)
+    state.found = FoundPartition(topic="t", partition=0, topic_id="later", begin=0, end=700, stable_end=600)
+    state.held = HeldBack(offset=90, since_ms=0, stable_end=1000)
+
+    assert has_work(state, 1) is expected

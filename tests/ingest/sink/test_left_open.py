@@ -14,7 +14,7 @@ from headrace.model.sink_protocol import (
     SinkProgress,
 )
 from ingest.sink import SinkEffects
-from ingest.sink.work_left import has_work
+from ingest.sink.dealing import has_work
 from tests.ingest.sink.sink_entries import P0, Leader, checkpoint, found, leader, sealed
 
 _OPENED = OpenedObject(group="", first_offset=4, last_offset=9, opened_ms=100)

@@ -18,7 +18,7 @@ from headrace.model.slot_protocol import BatchOutcome
 from spark.sink.sink_run import SinkRun
 from spark.sink.sink_work import sink_task_settings
 from spark.sink.slot_uploads import SlotUploads
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.bytes_encoder import BytesEncoder, as_records
 from tests.support.memory_s3 import MemoryS3

@@ -19,7 +19,7 @@ from headrace.model.sink_entries import NO_EPOCH, encode_sink_entry
 from headrace.model.sink_protocol import PartitionGrant
 from spark.sink.record_feed import make_room, safely
 from spark.sink.slot_uploads import SlotUploads
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 from tests.spark.sink.fed_slots import P0, P1, FedSlot, fed_slots, records
 from tests.support.glue_server import served
 from tests.support.sink_archives import NOON_MS

@@ -21,7 +21,7 @@ from headrace.model.sink_protocol import (
 )
 from headrace.options.choices import OffsetReset
 from ingest.sink import Archive, ArchiveOptions, Refused
-from spark.sink.carried_openings import CarriedOpenings
+from spark.sink.names_and_openings import CarriedOpenings
 from spark.sink.partition_work import PartitionWork
 from spark.sink.sink_work import grouping_hash, grouping_options
 from tests.headrace.vendors.archive import Record

@@ -26,11 +26,10 @@ from headrace.model.slot_protocol import BatchOutcome
 from headrace.options.settings import Settings
 from headrace.s3.client import UploadEnded
 from headrace.s3.completion import Completion, CompletionState
-from spark.sink.completing import EndPatience
 from spark.sink.record_feed import MAX_PENDING, FetchSize
 from spark.sink.sink_run import SinkRun
 from spark.sink.sink_work import sink_task_settings
-from spark.sink.slot_uploads import SlotUploads
+from spark.sink.slot_uploads import EndPatience, SlotUploads
 from tests.headrace.vendors.archive import Record
 from tests.support.sink_archives import NOON_MS, kafka_records, sink_settings
 

@@ -14,10 +14,15 @@ from hypothesis import given, reject
 from headrace.formats.arrow import column_of_arrow
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, struct
-from headrace.formats.connect.arrow_types import arrow_type, schema_of_arrow
+from headrace.formats.connect.arrow_types import (
+    WRITER_OPTIONS,
+    arrow_type,
+    as_parquet,
+    parquet_schema,
+    schema_of_arrow,
+)
 from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.json_text import connect_json
-from headrace.formats.connect.parquet_schemas import WRITER_OPTIONS, as_parquet, parquet_schema
 from headrace.formats.connect.payloads import PayloadSchema, as_connect, with_defaults
 from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree

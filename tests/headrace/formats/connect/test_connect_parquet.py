@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.formats.connect import ConnectSchema, Default, InvalidSchema, Type, plain, struct
-from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.from_avro import schema_of_avro
-from headrace.formats.connect.parquet_schemas import (
+from headrace.formats.connect.arrow_types import (
     WRITER_OPTIONS,
+    arrow_type,
     as_parquet,
     parquet_schema,
 )
+from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.payloads import PayloadSchema, with_defaults
 from headrace.formats.connect.schema import DECIMAL, PRECISION, SCALE, TIMESTAMP
 from headrace.formats.connect.to_avro import avro_tree

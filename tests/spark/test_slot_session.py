@@ -7,7 +7,7 @@ from headrace.model.sink_protocol import GroupWanted, LeaderGroup
 from headrace.model.slot_protocol import Working
 from headrace.process.threads import start_thread
 from spark.socket_protocol import AuthenticatedSocket
-from spark.task.driver_connection import DriverConnection
+from spark.task.slot_session import DriverConnection
 
 
 def test_a_task_that_waits_for_the_leaders_group_gives_signs_of_life() -> None:
