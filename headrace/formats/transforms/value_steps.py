@@ -1,6 +1,7 @@
 """Steps that change what fields hold: masking, and casts to other types, by Java's rules."""
 
 import base64
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -44,6 +45,7 @@ _ARROW: Final = {
 _LONGS: Final = range(-(2**63), 2**63)
 # Of a replacement for whole numbers, which keep their last bits.
 _DIGITS: Final = 1000
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 Change = Callable[[Any], Any]
 
 
@@ -81,19 +83,23 @@ def masked_json(value: Any, replacement: str | None) -> Any:
         case int():
             return _whole(replacement)
         case _:
-            return step_values.floating(replacement)
+            return float(_decimal(replacement))
 
 
 def _decimal(text: str) -> Decimal:
+    """What BigDecimal reads: neither NaN nor infinity."""
     try:
-        return Decimal(text.strip())
+        number = Decimal(text) if _NUMBER.fullmatch(text) is not None else None
     except InvalidOperation:
-        raise Refused("the replacement is no number, and the field is one") from None
+        number = None
+    if number is None:
+        raise Refused("the replacement is no number, and the field is one")
+    return number
 
 
 def _whole(text: str) -> int:
     number = _decimal(text)
-    if not number.is_finite() or number.adjusted() > _DIGITS:
+    if number.adjusted() > _DIGITS:
         raise Refused("the replacement is no number, and the field is one")
     return int(number)
 
@@ -243,7 +249,8 @@ def cast_json(value: Any, target: CastType) -> Any:
     """A JSON value as another type; Refused where that cannot be."""
     if isinstance(value, list | dict) or (type(value) is int and value not in _LONGS):
         raise Refused("a list, an object, or a number beyond 64 bits cannot be cast")
-    found = cast_value(value, target)
+    # JsonConverter reads decimals first, which have no negative zero.
+    found = cast_value(value + 0.0 if isinstance(value, float) else value, target)
     if target is CastType.FLOAT32 and isinstance(found, float):
         return msgspec.Raw(_json_float(step_values.text(found, is_single=True)))
     return found
@@ -258,7 +265,7 @@ def cast_value(value: Any, target: CastType, *, is_single: bool = False) -> Any:
     if target in _BITS:
         return step_values.integer(value, _BITS[target])
     if target in {CastType.FLOAT32, CastType.FLOAT64}:
-        return step_values.floating(value)
+        return step_values.floating(value, is_single=target is CastType.FLOAT32)
     if target is CastType.BOOLEAN:
         return step_values.boolean(value)
     return step_values.text(value, is_single=is_single)

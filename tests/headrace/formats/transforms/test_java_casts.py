@@ -37,6 +37,7 @@ from tests.headrace.formats.transforms.transformed import (
         (1e30, "int8", -1),
         (True, "int32", 1),
         ("+7", "int8", 7),
+        ("\u0663\uff17", "int8", 37),
         ("42", "float64", 42.0),
         (" 1e3d ", "float64", 1000.0),
         (True, "float32", 1.0),
@@ -54,6 +55,20 @@ from tests.headrace.formats.transforms.transformed import (
         (1e-4, "string", "1.0E-4"),
         (123456.789, "string", "123456.789"),
         ("x", "string", "x"),
+        (-0.0, "string", "0.0"),
+        (5e-324, "string", "4.9E-324"),
+        # To 32 bits at once: by way of a double these would be the neighbours.
+        (9_007_199_791_611_905, "float32", 9.0072e15),
+        (-9_007_199_791_611_905, "float32", -9.0072e15),
+        (2**60 + 2**36, "float32", 1.1529215e18),
+        ("9007199791611905", "float32", 9.0072e15),
+        ("1.0000001788139343", "float32", 1.0000001),
+        ("3.4028235677973366e38", "float32", 3.4028235e38),
+        ("0x1.00000300000000001p0", "float32", 1.0000002),
+        ("0x1.8p1f", "float32", 3.0),
+        (" 0X.8P-2d", "float64", 0.125),
+        ("-0x1.8p-1075", "float64", -5e-324),
+        ("\x001\x1f", "float64", 1.0),
     ],
 )
 def test_json_values(value: Any, target: str, expected: Any) -> None:
@@ -69,7 +84,11 @@ def test_json_values(value: Any, target: str, expected: Any) -> None:
         ("1.5", "int64"),
         ("", "int32"),
         (" 1", "int32"),
+        ("\U0001d7d9", "int32"),
         ("one", "float64"),
+        ("0x1", "float64"),
+        ("0x.p1", "float64"),
+        ("\xa01", "float64"),
         ([1], "string"),
         (2**70, "int8"),
     ],
@@ -146,7 +165,10 @@ def test_masks(value: Any, replacement: str | None, expected: Any) -> None:
     assert (found, type(found)) == (expected, type(expected))
 
 
-@pytest.mark.parametrize(("value", "replacement"), [(True, "1"), ([1], "x"), (5, "x")])
+@pytest.mark.parametrize(
+    ("value", "replacement"),
+    [(True, "1"), ([1], "x"), (5, "x"), (5.5, "NaN"), (5.5, "1f"), (5.5, "0x1p3"), (5, "1_0")],
+)
 def test_masks_that_there_are_not(value: Any, replacement: str) -> None:
     """A replacement is for numbers and texts."""
     with pytest.raises(Refused):
@@ -198,6 +220,15 @@ def test_numbers_of_any_size_end_nothing(step: dict[str, str], value: bytes, exp
         assert str(expected) in fault.message
     else:
         assert plain(found.runs[0].value) == [{"a": expected}]
+
+
+def test_numbers_of_a_schema_become_single_ones_at_once() -> None:
+    """Also decimals, as BigDecimal does it."""
+    fields = [{"field": "n", "type": "int64"}, {"field": "s", "type": "string"}]
+    number = 9_007_199_791_611_905
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"n": number, "s": f"{number}"}}
+    step = {"type": KAFKA + "Cast$Value", "spec": "n:float32,s:float32"}
+    assert values({**WITH_SCHEMA, **chain(step)}, [value]) == [{"n": 9.0072e15, "s": 9.0072e15}]
 
 
 def test_a_replacement_has_no_more_digits_than_the_decimals() -> None:
