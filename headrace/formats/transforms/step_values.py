@@ -20,6 +20,7 @@ from headrace.formats.connect.jackson import java_double, java_float
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn
 from headrace.model.columns import Numbers, column_of
+from headrace.options.transforms.alias_options import BLANKS
 
 
 class Refused(ValueError):
@@ -178,8 +179,6 @@ _HEX_FLOAT: Final = re.compile(
     r"[pP](?P<power>[+-]?[0-9]+)[fFdD]?",
     re.ASCII,
 )
-# What Java's `trim` takes away.
-_BLANKS: Final = "".join(map(chr, range(33)))
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
 
@@ -206,7 +205,7 @@ def floating(value: Any, *, is_single: bool = False) -> float:
     `is_single`: a double whose nearest number of 32 bits is that of the value, which Java rounds once.
     """
     if isinstance(value, str):
-        value = value.strip(_BLANKS)
+        value = value.strip(BLANKS)
         nearest = _read_float(value)
     else:
         nearest = _double(value)

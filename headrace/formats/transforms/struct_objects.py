@@ -5,7 +5,7 @@ that is only moved keeps its schema. Records whose key or value is not an object
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -187,10 +187,7 @@ class StructObjects:
 
     def with_fields(self, fields: list[StructField]) -> "StructObjects":
         """The same rows with other fields; Refused where a name is twice."""
-        names = [each.name for each in fields]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise Refused(f"two fields become {twice}")
+        _refuse_twice([each.name for each in fields])
         return StructObjects(fields, self._nulls, self._record, self._style, self._connect, self._given)
 
     def described(self, **changes: Any) -> "StructObjects":
@@ -208,13 +205,17 @@ class StructObjects:
         return StructObjects(self.fields, self._nulls, record, self._style, connect, given)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
-        """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
+        """These fields alone, as objects of another schema, none of them null; Refused for a missing one.
+
+        A name that is there twice is refused, too.
+        """
         found = []
         for name in names:
             field = self.get(name)
             if field is None:
                 raise Refused(f"there is no field {name}")
             found.append(field)
+        _refuse_twice(names)
         nameless = None if self._connect is None else ConnectSchema(type=Type.STRUCT)
         return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless, None)
 
@@ -259,6 +260,12 @@ class StructObjects:
         if self._connect is None or len(schemas) < len(self.fields):
             return None
         return replace(self._connect, fields=tuple(schemas))
+
+
+def _refuse_twice(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"two fields become {twice}")
 
 
 def typed_column(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, Default
 from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
@@ -42,6 +43,7 @@ _ARROW: Final = {
     CastType.BOOLEAN: (pa.bool_(), "boolean"),
     CastType.STRING: (pa.string(), "string"),
 }
+_LOGICAL: Final = frozenset({DATE, DECIMAL, TIME, TIMESTAMP})
 _LONGS: Final = range(-(2**63), 2**63)
 # Of a replacement for whole numbers, which keep their last bits.
 _DIGITS: Final = 1000
@@ -226,9 +228,16 @@ def _cast_whole(
         except Refused as error:
             refuse_objects(records, step.which, f"the default of the {step.which}: {error}", refused)
             return records
-        connect = replace(schema_of_arrow(values.type), optional=optional, default=default)
+        connect = _named(given, replace(schema_of_arrow(values.type), optional=optional, default=default))
     made = typed_column(values, ["null", shape] if optional else shape, style, connect)
     return with_column(records, step.which, made)
+
+
+def _named(given: ConnectSchema, found: ConnectSchema) -> ConnectSchema:
+    """The schema with all that Kafka keeps of the one before; without the name of times and decimals."""
+    if given.name in _LOGICAL:
+        return found
+    return replace(found, name=given.name, version=given.version, doc=given.doc, parameters=given.parameters)
 
 
 def _as_text(texts: list[bytes | None]) -> PlainColumn:
