@@ -381,3 +381,14 @@ def test_a_key_has_each_field_once() -> None:
     ]
     (found,) = transformed({**SCHEMALESS, **chain(twice)}, [{"a": 1}])
     assert found.key == {"a": 1}
+
+
+@pytest.mark.parametrize("style", ["connect", "iso"])
+def test_a_decimal_becomes_a_header_of_its_digits(style: str) -> None:
+    """As BigDecimal writes it, and not what Connect's JSON has of it."""
+    name = "org.apache.kafka.connect.data.Decimal"
+    decimal = {"type": "bytes", "name": name, "version": 1, "parameters": {"scale": "8"}, "optional": True}
+    move = step("HeaderFrom$Value", fields="a,b,c", headers="a,b,c", operation="copy")
+    value = struct({"a": "Z4y3", "b": "/w==", "c": None}, a=decimal, b=decimal, c=decimal)
+    (found,) = transformed({**WITH_SCHEMA, **chain(move), "json.format": style}, [value])
+    assert found.headers == (("a", b"0.06786231"), ("b", b"-1E-8"), ("c", None))
