@@ -45,8 +45,7 @@ _ARROW: Final = {
 }
 _LOGICAL: Final = frozenset({DATE, DECIMAL, TIME, TIMESTAMP})
 _LONGS: Final = range(-(2**63), 2**63)
-# Of a replacement for whole numbers, which keep their last bits.
-_DIGITS: Final = 1000
+_LONG_BITS: Final = 64
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 Change = Callable[[Any], Any]
 
@@ -83,7 +82,7 @@ def masked_json(value: Any, replacement: str | None) -> Any:
         case bool() | list() | dict():
             raise Refused("a field that is neither number nor text cannot have a replacement")
         case int():
-            return _whole(replacement)
+            return step_values.integer(_whole(replacement), _LONG_BITS)
         case _:
             return float(_decimal(replacement))
 
@@ -101,9 +100,8 @@ def _decimal(text: str) -> Decimal:
 
 def _whole(text: str) -> int:
     number = _decimal(text)
-    if number.adjusted() > _DIGITS:
-        raise Refused("the replacement is no number, and the field is one")
-    return int(number)
+    # Of so many zeros no one of the last 64 bits is set, which alone are kept.
+    return 0 if int(number.as_tuple().exponent) >= _LONG_BITS else int(number)
 
 
 def _masked_struct(

@@ -191,7 +191,8 @@ _HEADER = {"type": KAFKA + "HeaderFrom$Value", "fields": "a", "headers": "h", "o
         ({"type": KAFKA + "MaskField$Value", "fields": "a"}, b"1e400", 0.0),
         ({"type": KAFKA + "MaskField$Value", "fields": "a"}, _LONG, "a whole number has too many digits"),
         ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "NaN"}, b"1", "no number"),
-        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e99999999"}, b"1", "no number"),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e99999999"}, b"1", 0),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e63"}, b"1", -(2**63)),
         (
             {"type": KAFKA + "TimestampConverter$Value", "field": "a", "target.type": "unix"},
             b"1e400",
