@@ -429,5 +429,5 @@ def test_versions_of_plugins_decide_nothing() -> None:
 )
 def test_blanks_around_an_option(options: dict[str, str], name: str, expected: str) -> None:
     """Kafka's ConfigDef takes them away."""
-    (step,) = chain_of(options).steps
+    (step,) = chain_of({**options, "key.converter": _SINK["value.converter"]}).steps
     assert getattr(step.transform, name) == expected

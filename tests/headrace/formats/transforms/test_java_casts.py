@@ -8,7 +8,7 @@ import pytest
 
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import header_reader
-from headrace.formats.transforms.step_values import Refused
+from headrace.formats.transforms.step_values import Refused, floating
 from headrace.formats.transforms.value_steps import cast_json, masked_json
 from headrace.options.sink_settings import ConverterKind
 from headrace.options.transforms.chain import CastType
@@ -65,6 +65,9 @@ from tests.headrace.formats.transforms.transformed import (
         ("1.0000001788139343", "float32", 1.0000001),
         ("3.4028235677973366e38", "float32", 3.4028235e38),
         ("0x1.00000300000000001p0", "float32", 1.0000002),
+        ("-0x1.00000300000000001p0", "float32", -1.0000002),
+        ("0x1.8000000000000001p-149", "float32", 2.8e-45),
+        ("0x0.80000000000000001p-149", "float32", 1.4e-45),
         ("0x1.8p1f", "float32", 3.0),
         (" 0X.8P-2d", "float64", 0.125),
         ("-0x1.8p-1075", "float64", -5e-324),
@@ -221,6 +224,11 @@ def test_numbers_of_any_size_end_nothing(step: dict[str, str], value: bytes, exp
         assert str(expected) in fault.message
     else:
         assert plain(found.runs[0].value) == [{"a": expected}]
+
+
+def test_a_hexadecimal_number_beyond_doubles_is_infinite() -> None:
+    """With its sign."""
+    assert [floating("0x1p1024"), floating("-0x1p1024")] == [math.inf, -math.inf]
 
 
 def test_numbers_of_a_schema_become_single_ones_at_once() -> None:
