@@ -4,6 +4,7 @@ import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -16,6 +17,7 @@ import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.storage.SimpleHeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /** Prints what Kafka Connect's own classes make of records: a JSON object of one record a line, in and out. */
 public final class ConnectTransforms {
@@ -54,7 +56,9 @@ public final class ConnectTransforms {
             record.headers().add(header.get(0).asText(), read);
         }
         for (JsonNode step : asked.get("steps")) {
-            record = transformation(step, made).apply(record);
+            if (isChosen(step, asked.get("predicates"), record)) {
+                record = transformation(step, made).apply(record);
+            }
             if (record == null) {
                 answer.put("dropped", true);
                 return;
@@ -71,12 +75,29 @@ public final class ConnectTransforms {
         }
     }
 
+    /** Whether the step applies, as Connect's own runtime has it. */
+    @SuppressWarnings("unchecked")
+    private static boolean isChosen(JsonNode step, JsonNode predicates, SinkRecord record) throws Exception {
+        if (!step.has("predicate")) {
+            return true;
+        }
+        Map<String, String> options =
+                MAPPER.convertValue(predicates.get(step.get("predicate").asText()), Map.class);
+        Class<?> type = Class.forName(options.remove("type"));
+        try (Predicate<SinkRecord> predicate =
+                (Predicate<SinkRecord>) type.getDeclaredConstructor().newInstance()) {
+            predicate.configure(options);
+            return predicate.test(record) != step.path("negate").asBoolean();
+        }
+    }
+
     @SuppressWarnings("unchecked")
     private static Transformation<SinkRecord> transformation(
             JsonNode step, Map<String, Transformation<SinkRecord>> made) throws Exception {
         String text = step.toString();
         if (!made.containsKey(text)) {
             Map<String, String> options = MAPPER.convertValue(step, Map.class);
+            options.keySet().removeAll(Set.of("predicate", "negate"));
             Class<?> type = Class.forName(options.remove("type"));
             Transformation<SinkRecord> transformation =
                     (Transformation<SinkRecord>) type.getDeclaredConstructor().newInstance();

@@ -4,7 +4,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,10 @@ _SECONDS: Final = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A record and the transforms that are applied to it; `key` and `value` are the values of their JSON."""
+    """A record and the transforms that are applied to it; `key` and `value` are the values of their JSON.
+
+    `predicates` are those that steps name, by their aliases.
+    """
 
     steps: tuple[Mapping[str, str], ...]
     value: Any
@@ -26,6 +29,7 @@ class Given:
     has_schemas: bool = False
     topic: str = "orders"
     headers: tuple[tuple[str, str], ...] = ()
+    predicates: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def json(self) -> str:
         """The line that the program reads."""
@@ -37,6 +41,7 @@ class Given:
                 "schemas": self.has_schemas,
                 "topic": self.topic,
                 "headers": self.headers,
+                "predicates": {alias: dict(options) for alias, options in self.predicates.items()},
             }
         )
 

@@ -12,6 +12,7 @@ from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms.json_flattening import Flattening
 from headrace.formats.transforms.step_values import (
+    NULL,
     JsonObjects,
     Refused,
     RefusedRows,
@@ -133,7 +134,7 @@ def extract_field(
     step: ExtractField, records: ConvertedRecords, refused: RefusedRows
 ) -> list[ConvertedRecords]:
     """One field in the place of the object it is of; nulls stay."""
-    objects = opened(records, step.which, refused, fills_defaults=step.fills_defaults, takes_nulls=True)
+    objects = opened(records, step.which, refused, fills_defaults=False, takes_nulls=True)
     if objects is None:
         return [records]
     if isinstance(objects, StructObjects):
@@ -158,10 +159,14 @@ def extract_field(
 
 def _struct_field(step: ExtractField, objects: StructObjects) -> ConvertedColumn:
     column: TypedColumn = objects.column()
-    for name in step.path:
+    for depth, name in enumerate(step.path, 1):
         if not pa.types.is_struct(column.schema.arrow):
             raise Refused(f"there is no field {'.'.join(step.path)}")
-        below = StructObjects.of(column, fills_defaults=step.fills_defaults)
+        # Above the field Kafka takes defaults in any case.
+        is_above = depth < len(step.path)
+        below = StructObjects.of(
+            column, fills_defaults=step.fills_defaults or is_above, fills_structs=is_above
+        )
         field = below.get(name)
         if field is None:
             raise Refused(f"there is no field {'.'.join(step.path)}")
@@ -211,7 +216,7 @@ def flatten(step: Flatten, records: ConvertedRecords, refused: RefusedRows) -> l
         return [records]
     if is_json(column):
         return [with_column(records, step.which, _flat_json(step, records, column, refused))]
-    objects = opened(records, step.which, refused, fills_defaults=True, takes_nulls=True)
+    objects = opened(records, step.which, refused, fills_defaults=False, takes_nulls=True)
     if not isinstance(objects, StructObjects):
         return [records]
     try:
@@ -246,10 +251,13 @@ def _flat_fields(
     step: Flatten, objects: StructObjects, prefix: str, *, is_optional: bool
 ) -> list[StructField]:
     found: list[StructField] = []
-    for field in objects.fields:
+    defaults = {} if objects.default is None else members_of(objects.default.text.encode())
+    for given in objects.fields:
+        # One of its own comes before the one that the default of its struct has.
+        field = given.with_default(defaults.get(given.name, NULL))
         name, may_be_null = prefix + field.name, is_optional or field.is_optional
         if pa.types.is_struct(field.field.type):
-            below = StructObjects.of(objects.member(field), fills_defaults=True)
+            below = StructObjects.of(objects.member(field), fills_defaults=False)
             found += _flat_fields(step, below, name + step.delimiter, is_optional=may_be_null)
         elif pa.types.is_map(field.field.type):
             raise Refused(f"the field {name} is a map, which has no fields to flatten")

@@ -195,13 +195,15 @@ def _is_deeper(value: Any, levels: int) -> bool:
 def _header_bytes(column: ConvertedColumn) -> list[bytes | None]:
     """Each value of a column as a header's bytes: text without quotes, everything else as JSON.
 
-    Times are texts, however the values' own JSON has them.
+    Times are texts, and decimals numbers, however the values' own JSON has them.
     """
     kind = column.arrow().type if isinstance(column, TypedColumn) and column.has_array else None
     if kind is not None and any(is_kind(kind) for is_kind in _MOMENTS):
         day_ms = step_values.DAY_MS if pa.types.is_date32(kind) else 1
         numbers = column.arrow().cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).to_pylist()
         return [None if each is None else time_text(each * day_ms).encode() for each in numbers]
+    if kind is not None and pa.types.is_decimal(kind):
+        return [None if each is None else str(each).encode() for each in column.arrow().to_pylist()]
     texts: Column = column.texts()
     found = list(texts.each(0, len(texts)))
     return header_texts(found) if column.form in {Form.JSON, Form.TYPED} else found

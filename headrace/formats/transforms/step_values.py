@@ -9,15 +9,18 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
+from headrace.formats.connect.jackson import java_double, java_float
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn
 from headrace.model.columns import Numbers, column_of
+from headrace.options.transforms.alias_options import BLANKS
 
 
 class Refused(ValueError):
@@ -164,13 +167,17 @@ def numbered(array: Any) -> list[Any]:
 
 
 DAY_MS: Final = 86_400_000
-_PLAIN_FROM: Final = 1e-3
-_PLAIN_TO: Final = 1e7
 # More than Python reads as a number: only zeros could be in front of so many.
 _DIGITS: Final = 4000
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+# Java takes the digits of all alphabets, those of one UTF-16 unit.
+_INTEGER: Final = re.compile(r"[+-]?(?:(?![\U00010000-\U0010ffff])\d)+")
 _FLOAT: Final = re.compile(
     r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?)", re.ASCII
+)
+_HEX_FLOAT: Final = re.compile(
+    r"(?P<sign>[+-]?)0[xX](?P<digits>[0-9A-Fa-f]+\.?[0-9A-Fa-f]*|\.[0-9A-Fa-f]+)"
+    r"[pP](?P<power>[+-]?[0-9]+)[fFdD]?",
+    re.ASCII,
 )
 _INT_BITS: Final = 32
 _LONG_BITS: Final = 64
@@ -192,11 +199,25 @@ def integer(value: Any, bits: int) -> int:
     return wrapped - (1 << bits) if wrapped >> bits - 1 else wrapped
 
 
-def floating(value: Any) -> float:
-    """A number, flag or text as a double; Refused for a text that is no number."""
-    if not isinstance(value, str):
-        return _double(value)
-    text = value.strip(" \t\n\r\x0b\f")
+def floating(value: Any, *, is_single: bool = False) -> float:
+    """A number, flag or text as a double; Refused for a text that is no number.
+
+    `is_single`: a double whose nearest number of 32 bits is that of the value, which Java rounds once.
+    """
+    if isinstance(value, str):
+        value = value.strip(BLANKS)
+        nearest = _read_float(value)
+    else:
+        nearest = _double(value)
+    return _towards(value, nearest) if is_single and _is_between_singles(nearest) else nearest
+
+
+def _read_float(text: str) -> float:
+    if (hexadecimal := _HEX_FLOAT.fullmatch(text)) is not None:
+        try:
+            return float.fromhex(text.rstrip("fFdD"))
+        except OverflowError:
+            return -math.inf if hexadecimal["sign"] == "-" else math.inf
     if _FLOAT.fullmatch(text) is None:
         raise Refused("a text is no number")
     return float(text if text[-1] in "NnyY" else text.rstrip("fFdD"))
@@ -207,6 +228,28 @@ def _double(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def _is_between_singles(value: float) -> bool:
+    """Whether two numbers of 32 bits are equally near."""
+    if not math.isfinite(value):
+        return False
+    exponent = max(math.frexp(value)[1] - 24, -149)
+    return math.ldexp(abs(value), 1 - exponent) % 2 == 1
+
+
+def _towards(value: Any, nearest: float) -> float:
+    """The double next to the nearest, on the side of the value; the nearest where it is the value."""
+    exact = _fraction(value) if isinstance(value, str) else Fraction(value)
+    return math.nextafter(nearest, math.inf if exact > nearest else -math.inf if exact < nearest else nearest)
+
+
+def _fraction(text: str) -> Fraction:
+    if (hexadecimal := _HEX_FLOAT.fullmatch(text)) is None:
+        return Fraction(Decimal(text.rstrip("fFdD")))
+    whole, _, fraction = hexadecimal["digits"].partition(".")
+    found = int(whole + fraction, 16) * Fraction(2) ** (int(hexadecimal["power"]) - 4 * len(fraction))
+    return -found if hexadecimal["sign"] == "-" else found
 
 
 def boolean(value: Any) -> bool:
@@ -221,25 +264,10 @@ def text(value: Any, *, is_single: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _float_text(value, is_single=is_single)
-    if isinstance(value, Decimal):
-        return str(value)
+        return java_float(_rounded(value)) if is_single else java_double(value)
     return str(value)
 
 
-def _float_text(value: float, *, is_single: bool) -> str:
+def _rounded(value: float) -> float:
     with np.errstate(over="ignore"):
-        number = np.float32(value) if is_single else np.float64(value)
-    if not np.isfinite(number):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    shortest = np.format_float_scientific(number, trim="0")
-    mantissa, _, exponent = shortest.partition("e")
-    if value == 0 or _PLAIN_FROM <= abs(value) < _PLAIN_TO:
-        plain = format(Decimal(mantissa).scaleb(int(exponent)), "f")
-        return _with_point(plain)
-    return f"{_with_point(mantissa)}E{int(exponent)}"
-
-
-def _with_point(digits: str) -> str:
-    whole, point, fraction = digits.partition(".")
-    return f"{whole}.{fraction.rstrip('0') or '0'}" if point else f"{whole}.0"
+        return float(np.float32(value))

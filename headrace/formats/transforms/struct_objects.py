@@ -5,11 +5,12 @@ that is only moved keeps its schema. Records whose key or value is not an object
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,6 +62,12 @@ class StructField:
         shape = None if self.shape is None else {**self.shape, "name": name}
         return replace(self, field=self.field.with_name(name), shape=shape)
 
+    def with_default(self, text: bytes | msgspec.Raw) -> "StructField":
+        """The field with this default, as Connect's JSON has it, unless it is null or the field has one."""
+        if is_null(bytes(text)) or self.connect is None or self.connect.default is not None:
+            return self
+        return replace(self, connect=replace(self.connect, default=Default(bytes(text).decode())))
+
     def of_column(self, column: TypedColumn) -> "StructField":
         """The field with these values, of their schema, in the place of its own."""
         array = column.arrow()
@@ -108,8 +115,11 @@ class StructObjects:
         self._given = given
 
     @classmethod
-    def of(cls, column: TypedColumn, *, fills_defaults: bool) -> "StructObjects":
-        """The fields of a column of structs; with `fills_defaults` nulls become their field's default."""
+    def of(cls, column: TypedColumn, *, fills_defaults: bool, fills_structs: bool = False) -> "StructObjects":
+        """The fields of a column of structs; with `fills_defaults` nulls become their field's default.
+
+        That of a struct counts with `fills_structs` alone: Kafka has it of another schema, and refuses it.
+        """
         array, record = column.arrow(), _record_of(column.schema)
         shapes = None if record is None else record["fields"]
         connect = _connect_struct(column.schema.connect, array.type)
@@ -117,7 +127,7 @@ class StructObjects:
         for index, (field, values) in enumerate(zip(array.type, struct_fields(array), strict=True)):
             shape = None if shapes is None else shapes[index]
             own = None if connect is None else connect.fields[index].schema
-            if fills_defaults:
+            if fills_defaults and (fills_structs or not pa.types.is_struct(field.type)):
                 values = _filled(values, field, array, own)  # noqa: PLW2901  # from here on
             fields.append(StructField(field, values, shape, own))
         return cls(fields, array.is_null(), record, column.style, connect, column.schema)
@@ -134,6 +144,11 @@ class StructObjects:
     def is_optional(self) -> bool:
         """Whether their schema lets one be null."""
         return self._connect is not None and self._connect.optional
+
+    @property
+    def default(self) -> Default | None:
+        """The default of their schema, None without one."""
+        return None if self._connect is None else self._connect.default
 
     @property
     def name(self) -> str | None:
@@ -187,10 +202,7 @@ class StructObjects:
 
     def with_fields(self, fields: list[StructField]) -> "StructObjects":
         """The same rows with other fields; Refused where a name is twice."""
-        names = [each.name for each in fields]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise Refused(f"two fields become {twice}")
+        _refuse_twice([each.name for each in fields])
         return StructObjects(fields, self._nulls, self._record, self._style, self._connect, self._given)
 
     def described(self, **changes: Any) -> "StructObjects":
@@ -208,13 +220,17 @@ class StructObjects:
         return StructObjects(self.fields, self._nulls, record, self._style, connect, given)
 
     def picked(self, names: tuple[str, ...]) -> "StructObjects":
-        """These fields alone, as objects of another schema, none of them null; Refused for a missing one."""
+        """These fields alone, as objects of another schema, none of them null; Refused for a missing one.
+
+        A name that is there twice is refused, too.
+        """
         found = []
         for name in names:
             field = self.get(name)
             if field is None:
                 raise Refused(f"there is no field {name}")
             found.append(field)
+        _refuse_twice(names)
         nameless = None if self._connect is None else ConnectSchema(type=Type.STRUCT)
         return StructObjects(found, pa.array([False] * len(self)), None, self._style, nameless, None)
 
@@ -261,6 +277,12 @@ class StructObjects:
         return replace(self._connect, fields=tuple(schemas))
 
 
+def _refuse_twice(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise Refused(f"two fields become {twice}")
+
+
 def typed_column(
     array: Any,
     shape: Shape | None,
@@ -292,8 +314,8 @@ def _connect_struct(connect: ConnectSchema | None, kind: Any) -> ConnectSchema |
 
 
 def _filled(values: Any, field: Any, structs: Any, connect: ConnectSchema | None) -> Any:
-    """A field's values with its default in the place of nulls, where it has one that is no object."""
-    if values.null_count == structs.null_count or pa.types.is_nested(field.type):
+    """A field's values with its default in the place of nulls, where it has one."""
+    if values.null_count == structs.null_count:
         return values
     chosen = _default_of(field, connect)
     if chosen is None:

@@ -1,6 +1,7 @@
 """Steps that change what fields hold: masking, and casts to other types, by Java's rules."""
 
 import base64
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from headrace.formats.connect import ConnectSchema, Default
 from headrace.formats.connect.arrow_types import schema_of_arrow
+from headrace.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn, TypedColumn
@@ -41,9 +43,10 @@ _ARROW: Final = {
     CastType.BOOLEAN: (pa.bool_(), "boolean"),
     CastType.STRING: (pa.string(), "string"),
 }
+_LOGICAL: Final = frozenset({DATE, DECIMAL, TIME, TIMESTAMP})
 _LONGS: Final = range(-(2**63), 2**63)
-# Of a replacement for whole numbers, which keep their last bits.
-_DIGITS: Final = 1000
+_LONG_BITS: Final = 64
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 Change = Callable[[Any], Any]
 
 
@@ -79,23 +82,26 @@ def masked_json(value: Any, replacement: str | None) -> Any:
         case bool() | list() | dict():
             raise Refused("a field that is neither number nor text cannot have a replacement")
         case int():
-            return _whole(replacement)
+            return step_values.integer(_whole(replacement), _LONG_BITS)
         case _:
-            return step_values.floating(replacement)
+            return float(_decimal(replacement))
 
 
 def _decimal(text: str) -> Decimal:
+    """What BigDecimal reads: neither NaN nor infinity."""
     try:
-        return Decimal(text.strip())
+        number = Decimal(text) if _NUMBER.fullmatch(text) is not None else None
     except InvalidOperation:
-        raise Refused("the replacement is no number, and the field is one") from None
+        number = None
+    if number is None:
+        raise Refused("the replacement is no number, and the field is one")
+    return number
 
 
 def _whole(text: str) -> int:
     number = _decimal(text)
-    if not number.is_finite() or number.adjusted() > _DIGITS:
-        raise Refused("the replacement is no number, and the field is one")
-    return int(number)
+    # Of so many zeros no one of the last 64 bits is set, which alone are kept.
+    return 0 if int(number.as_tuple().exponent) >= _LONG_BITS else int(number)
 
 
 def _masked_struct(
@@ -220,9 +226,16 @@ def _cast_whole(
         except Refused as error:
             refuse_objects(records, step.which, f"the default of the {step.which}: {error}", refused)
             return records
-        connect = replace(schema_of_arrow(values.type), optional=optional, default=default)
+        connect = _named(given, replace(schema_of_arrow(values.type), optional=optional, default=default))
     made = typed_column(values, ["null", shape] if optional else shape, style, connect)
     return with_column(records, step.which, made)
+
+
+def _named(given: ConnectSchema, found: ConnectSchema) -> ConnectSchema:
+    """The schema with all that Kafka keeps of the one before; without the name of times and decimals."""
+    if given.name in _LOGICAL:
+        return found
+    return replace(found, name=given.name, version=given.version, doc=given.doc, parameters=given.parameters)
 
 
 def _as_text(texts: list[bytes | None]) -> PlainColumn:
@@ -243,7 +256,8 @@ def cast_json(value: Any, target: CastType) -> Any:
     """A JSON value as another type; Refused where that cannot be."""
     if isinstance(value, list | dict) or (type(value) is int and value not in _LONGS):
         raise Refused("a list, an object, or a number beyond 64 bits cannot be cast")
-    found = cast_value(value, target)
+    # JsonConverter reads decimals first, which have no negative zero.
+    found = cast_value(value + 0.0 if isinstance(value, float) else value, target)
     if target is CastType.FLOAT32 and isinstance(found, float):
         return msgspec.Raw(_json_float(step_values.text(found, is_single=True)))
     return found
@@ -258,7 +272,7 @@ def cast_value(value: Any, target: CastType, *, is_single: bool = False) -> Any:
     if target in _BITS:
         return step_values.integer(value, _BITS[target])
     if target in {CastType.FLOAT32, CastType.FLOAT64}:
-        return step_values.floating(value)
+        return step_values.floating(value, is_single=target is CastType.FLOAT32)
     if target is CastType.BOOLEAN:
         return step_values.boolean(value)
     return step_values.text(value, is_single=is_single)

@@ -16,8 +16,15 @@ from headrace.options.value_types import listed
 
 T = TypeVar("T")
 
+BLANKS: Final = "".join(map(chr, range(33)))
+"""What Java's `trim` takes away from both ends of a text."""
+
 # Of Connect's plugins (KIP-891); there is one version of each class here.
 _VERSION: Final = "plugin.version"
+
+
+# Whose classes read their options themselves; others have them trimmed by Kafka.
+_AS_GIVEN: Final = "io.debezium."
 
 
 class AliasOptions:
@@ -30,6 +37,8 @@ class AliasOptions:
             for name, entry in entries.items()
             if name.startswith(prefix) and name != prefix + _VERSION
         }
+        kind = self._entries.get("type")
+        self._blanks = "" if kind is not None and kind.text.strip().startswith(_AS_GIVEN) else BLANKS
         self._problems = problems
         self._known: set[str] = set()
 
@@ -38,10 +47,10 @@ class AliasOptions:
         return {name: entry.text for name, entry in self._entries.items()}
 
     def text(self, name: str) -> str | None:
-        """The text of an option, None where it is not given."""
+        """The text of an option, as its class has it; None where it is not given."""
         self._known.add(name)
         entry = self._entries.get(name)
-        return None if entry is None else entry.text
+        return None if entry is None else entry.text.strip(self._blanks)
 
     def filled(self, name: str) -> str | None:
         """The same, and an empty text is none."""

@@ -80,8 +80,9 @@ def _insert_field(options: AliasOptions, which: smt.KeyOrValue) -> smt.Transform
 def _pairs(options: AliasOptions, name: str) -> tuple[tuple[str, str], ...]:
     pairs = []
     for text in options.names(name):
-        one, colon, other = (each.strip() for each in text.partition(":"))
-        if not (one and colon and other) or ":" in other:
+        # Blanks around the colon are of the names, to Kafka too.
+        one, _, other = text.partition(":")
+        if not other or ":" in other:
             options.refuse(name, "expected pairs such as old:new,other:another")
             return ()
         pairs.append((one, other))

@@ -403,3 +403,31 @@ def test_versions_of_plugins_decide_nothing() -> None:
     assert chain_of({**options, **versions}) == chain_of(options)
     (problem,) = problems_of({**options, "transforms.a.plugin.versions": "4"})
     assert problem.startswith("transforms.a.plugin.versions")
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "expected"),
+    [
+        (one(f"{KAFKA}InsertHeader", header=" h\t", value_literal="1"), "name", "h"),
+        (
+            one(f"{LENSES}InsertWallclock", header_name=" h ", value_type="epoch"),
+            "header",
+            "h",
+        ),
+        # Debezium's classes read their options themselves.
+        (
+            one(
+                f"{DEBEZIUM}ByLogicalTableRouter",
+                topic_regex="a",
+                topic_replacement="b",
+                key_field_name=" t ",
+            ),
+            "key_field",
+            " t ",
+        ),
+    ],
+)
+def test_blanks_around_an_option(options: dict[str, str], name: str, expected: str) -> None:
+    """Kafka's ConfigDef takes them away."""
+    (step,) = chain_of({**options, "key.converter": _SINK["value.converter"]}).steps
+    assert getattr(step.transform, name) == expected

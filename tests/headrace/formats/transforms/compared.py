@@ -45,7 +45,7 @@ def differences(given: Sequence[Given], *locks: Path) -> list[str]:
 
 def _is_null_extracted(given: Given) -> bool:
     is_extracted = "ExtractField" in given.steps[0]["type"] and given.has_schemas
-    return is_extracted and given.value["payload"] is None
+    return is_extracted and given.value is not None and given.value["payload"] is None
 
 
 def _loosely(header: list[Any]) -> list[Any]:
@@ -71,7 +71,7 @@ def _options(given: Given) -> dict[str, str]:
         "value.converter.schemas.enable": schemas,
         "json.format": "connect",
         "behavior.on.null.values": "write",
-        **chain(*given.steps),
+        **chain(*given.steps, predicates=given.predicates),
     }
 
 

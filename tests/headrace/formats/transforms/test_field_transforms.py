@@ -349,3 +349,46 @@ def test_a_null_key_is_refused_at_its_stage_with_transforms_too() -> None:
         ("null_key", Stage.KEY_CONVERTER),
         ("no_headers", Stage.VALUE_CONVERTER),
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (step("HoistField$Value", field=" h\t"), {"h": {"a": 5, "b": {"c": 1}}}),
+        (step("Flatten$Value", delimiter=" "), {"a": 5, "bc": 1}),
+        (step("Flatten$Value", delimiter=" \xa0 "), {"a": 5, "b\xa0c": 1}),
+        (
+            step("InsertField$Value", static_field=" w ", static_value=" x "),
+            {"a": 5, "b": {"c": 1}, "w": "x"},
+        ),
+        (step("MaskField$Value", fields=" a ", replacement=" 7 "), {"a": 7, "b": {"c": 1}}),
+        (step("ExtractField$Value", field=" a "), 5),
+        (step("ReplaceField$Value", renames=" a: q , b :r "), {" q": 5, "b": {"c": 1}}),
+        (step("ReplaceField$Value", renames="a:q,:r"), {"q": 5, "b": {"c": 1}}),
+    ],
+    ids=lambda value: " ".join(list(value.values())[1:]) if "type" in str(value) else None,
+)
+def test_blanks_around_options(options: dict[str, str], expected: Any) -> None:
+    """They are no part of them, as of Kafka's; but those around the colon of a pair are of its names."""
+    assert values({**SCHEMALESS, **chain(options)}, [{"a": 5, "b": {"c": 1}}]) == [expected]
+
+
+def test_a_key_has_each_field_once() -> None:
+    """Of a schema, which has no two fields of one name; without one the second takes the first's place."""
+    twice = step("ValueToKey", fields="a,a")
+    assert refusals({**WITH_SCHEMA, **chain(twice)}, [struct({"a": 1}, a="int32")]) == [
+        "transform t0: two fields become a"
+    ]
+    (found,) = transformed({**SCHEMALESS, **chain(twice)}, [{"a": 1}])
+    assert found.key == {"a": 1}
+
+
+@pytest.mark.parametrize("style", ["connect", "iso"])
+def test_a_decimal_becomes_a_header_of_its_digits(style: str) -> None:
+    """As BigDecimal writes it, and not what Connect's JSON has of it."""
+    name = "org.apache.kafka.connect.data.Decimal"
+    decimal = {"type": "bytes", "name": name, "version": 1, "parameters": {"scale": "8"}, "optional": True}
+    move = step("HeaderFrom$Value", fields="a,b,c", headers="a,b,c", operation="copy")
+    value = struct({"a": "Z4y3", "b": "/w==", "c": None}, a=decimal, b=decimal, c=decimal)
+    (found,) = transformed({**WITH_SCHEMA, **chain(move), "json.format": style}, [value])
+    assert found.headers == (("a", b"0.06786231"), ("b", b"-1E-8"), ("c", None))

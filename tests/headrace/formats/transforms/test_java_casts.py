@@ -8,7 +8,7 @@ import pytest
 
 from headrace.formats.connect.values import time_text
 from headrace.formats.converted_records import header_reader
-from headrace.formats.transforms.step_values import Refused
+from headrace.formats.transforms.step_values import Refused, floating
 from headrace.formats.transforms.value_steps import cast_json, masked_json
 from headrace.options.sink_settings import ConverterKind
 from headrace.options.transforms.chain import CastType
@@ -37,6 +37,7 @@ from tests.headrace.formats.transforms.transformed import (
         (1e30, "int8", -1),
         (True, "int32", 1),
         ("+7", "int8", 7),
+        ("\u0663\uff17", "int8", 37),
         ("42", "float64", 42.0),
         (" 1e3d ", "float64", 1000.0),
         (True, "float32", 1.0),
@@ -54,6 +55,23 @@ from tests.headrace.formats.transforms.transformed import (
         (1e-4, "string", "1.0E-4"),
         (123456.789, "string", "123456.789"),
         ("x", "string", "x"),
+        (-0.0, "string", "0.0"),
+        (5e-324, "string", "4.9E-324"),
+        # To 32 bits at once: by way of a double these would be the neighbours.
+        (9_007_199_791_611_905, "float32", 9.0072e15),
+        (-9_007_199_791_611_905, "float32", -9.0072e15),
+        (2**60 + 2**36, "float32", 1.1529215e18),
+        ("9007199791611905", "float32", 9.0072e15),
+        ("1.0000001788139343", "float32", 1.0000001),
+        ("3.4028235677973366e38", "float32", 3.4028235e38),
+        ("0x1.00000300000000001p0", "float32", 1.0000002),
+        ("-0x1.00000300000000001p0", "float32", -1.0000002),
+        ("0x1.8000000000000001p-149", "float32", 2.8e-45),
+        ("0x0.80000000000000001p-149", "float32", 1.4e-45),
+        ("0x1.8p1f", "float32", 3.0),
+        (" 0X.8P-2d", "float64", 0.125),
+        ("-0x1.8p-1075", "float64", -5e-324),
+        ("\x001\x1f", "float64", 1.0),
     ],
 )
 def test_json_values(value: Any, target: str, expected: Any) -> None:
@@ -69,7 +87,11 @@ def test_json_values(value: Any, target: str, expected: Any) -> None:
         ("1.5", "int64"),
         ("", "int32"),
         (" 1", "int32"),
+        ("\U0001d7d9", "int32"),
         ("one", "float64"),
+        ("0x1", "float64"),
+        ("0x.p1", "float64"),
+        ("\xa01", "float64"),
         ([1], "string"),
         (2**70, "int8"),
     ],
@@ -146,7 +168,10 @@ def test_masks(value: Any, replacement: str | None, expected: Any) -> None:
     assert (found, type(found)) == (expected, type(expected))
 
 
-@pytest.mark.parametrize(("value", "replacement"), [(True, "1"), ([1], "x"), (5, "x")])
+@pytest.mark.parametrize(
+    ("value", "replacement"),
+    [(True, "1"), ([1], "x"), (5, "x"), (5.5, "NaN"), (5.5, "1f"), (5.5, "0x1p3"), (5, "1_0")],
+)
 def test_masks_that_there_are_not(value: Any, replacement: str) -> None:
     """A replacement is for numbers and texts."""
     with pytest.raises(Refused):
@@ -169,7 +194,8 @@ _HEADER = {"type": KAFKA + "HeaderFrom$Value", "fields": "a", "headers": "h", "o
         ({"type": KAFKA + "MaskField$Value", "fields": "a"}, b"1e400", 0.0),
         ({"type": KAFKA + "MaskField$Value", "fields": "a"}, _LONG, "a whole number has too many digits"),
         ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "NaN"}, b"1", "no number"),
-        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e99999999"}, b"1", "no number"),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e99999999"}, b"1", 0),
+        ({"type": KAFKA + "MaskField$Value", "fields": "a", "replacement": "1e63"}, b"1", -(2**63)),
         (
             {"type": KAFKA + "TimestampConverter$Value", "field": "a", "target.type": "unix"},
             b"1e400",
@@ -198,6 +224,20 @@ def test_numbers_of_any_size_end_nothing(step: dict[str, str], value: bytes, exp
         assert str(expected) in fault.message
     else:
         assert plain(found.runs[0].value) == [{"a": expected}]
+
+
+def test_a_hexadecimal_number_beyond_doubles_is_infinite() -> None:
+    """With its sign."""
+    assert [floating("0x1p1024"), floating("-0x1p1024")] == [math.inf, -math.inf]
+
+
+def test_numbers_of_a_schema_become_single_ones_at_once() -> None:
+    """Also decimals, as BigDecimal does it."""
+    fields = [{"field": "n", "type": "int64"}, {"field": "s", "type": "string"}]
+    number = 9_007_199_791_611_905
+    value = {"schema": {"type": "struct", "fields": fields}, "payload": {"n": number, "s": f"{number}"}}
+    step = {"type": KAFKA + "Cast$Value", "spec": "n:float32,s:float32"}
+    assert values({**WITH_SCHEMA, **chain(step)}, [value]) == [{"n": 9.0072e15, "s": 9.0072e15}]
 
 
 def test_a_replacement_has_no_more_digits_than_the_decimals() -> None:

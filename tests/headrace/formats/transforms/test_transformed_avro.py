@@ -81,6 +81,7 @@ _DEFAULTS: Final[list[tuple[dict[str, Any], Any, Any]]] = [
     ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
     (_UUID, "a" * 16, "61616161-6161-6161-6161-616161616161"),
     (_UUID, "\xff" * 16, "ffffffff-ffff-ffff-ffff-ffffffffffff"),
+    ({"type": "array", "items": "int"}, [7], [7]),
 ]
 _FILLING: Final = [
     {"type": KAFKA + "InsertField$Value", "static.field": "s", "static.value": "x"},
@@ -103,6 +104,56 @@ def test_a_null_counts_as_the_default_of_connects_schema(
 ) -> None:
     """Octets of a default are its characters."""
     assert _filled({**kind, "connect.default": default}, default, step) == shown
+
+
+_PAIR: Final[dict[str, Any]] = {
+    "type": "record",
+    "name": "Pair",
+    "fields": [
+        {"name": "x", "type": ["null", {"type": "int", "connect.default": 9}], "default": None},
+        {"name": "y", "type": "string"},
+        {"name": "z", "type": ["null", "int"], "default": None},
+    ],
+}
+_DEFAULT_PAIR: Final = {"x": 5, "y": "d", "z": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "step", "given", "expected"),
+    [
+        ({"type": "map", "values": "int"}, {"k": 1}, _FILLING[0], None, {"f": {"k": 1}, "s": "x"}),
+        # Which Kafka would refuse: the default of a struct has another schema.
+        (_PAIR, _DEFAULT_PAIR, _FILLING[0], None, {"f": None, "s": "x"}),
+        # A field's own default comes before the one that is in the struct's.
+        (_PAIR, _DEFAULT_PAIR, _FILLING[1], None, {"f.x": 9, "f.y": "d", "f.z": None}),
+        (
+            _PAIR,
+            {"x": None, "y": "d", "z": 3},
+            _FILLING[1],
+            {"x": 1, "y": "q", "z": None},
+            {"f.x": 1, "f.y": "q", "f.z": 3},
+        ),
+    ],
+)
+def test_defaults_with_members(
+    kind: dict[str, Any], default: Any, step: dict[str, str], given: Any, expected: Any
+) -> None:
+    """Lists and maps count too; a field that Flatten makes has the one in its struct's default."""
+    schema = _record({**kind, "connect.default": default}, default)
+    _, found = _converted(schema, [{"id": 1, "f": given}], step)
+    assert found.faults == ()
+    (value,) = plain(found.runs[0].value)
+    assert {name: each for name, each in value.items() if name != "id"} == expected
+
+
+@pytest.mark.parametrize(("path", "fills", "expected"), [("f.y", "false", "d"), ("f.x", "true", 5)])
+def test_a_struct_on_a_path_counts_as_its_default(path: str, fills: str, expected: Any) -> None:
+    """Whatever counts for the field at its end."""
+    step = {"type": KAFKA + "ExtractField$Value", "field": path, "field.syntax.version": "V2"}
+    schema = _record({**_PAIR, "connect.default": _DEFAULT_PAIR}, _DEFAULT_PAIR)
+    _, found = _converted(schema, [{"id": 1, "f": None}], {**step, "replace.null.with.default": fills})
+    assert found.faults == ()
+    assert [plain(run.value) for run in found.runs] == [[expected]]
 
 
 @pytest.mark.parametrize(("kind", "default"), [(kind, default) for kind, default, _ in _DEFAULTS])

@@ -102,6 +102,22 @@ def test_a_cast_of_the_whole_keeps_what_may_be_null_and_the_default(optional: bo
     assert run.value.schema.avro == ('["null","string"]' if optional else '"string"')
 
 
+def test_a_cast_of_the_whole_keeps_the_name_of_its_type() -> None:
+    """Not that of a time or a decimal, which the cast value is none of."""
+    named = ConnectSchema(
+        type=Type.INT64, name="com.acme.Id", version=2, doc="an id", parameters=(("p", "q"),), optional=True
+    )
+    step = {"type": f"{KAFKA}Cast$Value", "spec": "string"}
+
+    (run,) = _extracted(named, 1, output={}, step=step).runs
+    (other,) = _extracted(
+        ConnectSchema(type=Type.INT64, name=TIMESTAMP, version=1), 1, output={}, step=step
+    ).runs
+
+    assert run.value.connect == replace(named, type=Type.STRING)
+    assert other.value.connect == plain(Type.STRING)
+
+
 def test_a_null_that_is_cast_has_the_place_that_it_had() -> None:
     """In Confluent's layout, whose Avro takes nulls of a schema that is optional."""
     output = {"output.layout": "confluent", "output.format": "avro", "json.format": "iso"}
