@@ -294,13 +294,23 @@ def connector_lines(shape: Shape) -> Iterator[str]:
         yield f"problem   {printable(part)}: {printable(sentence)}"
 
 
+# Zeros would look like an idle bucket.
+_WITHOUT_FIGURES: Final = {
+    "starting": "none yet: it starts",
+    "standby": "another instance leads and has them; this one takes over when it ends",
+}
+
+
 def lines_of(shape: Shape) -> Iterator[str]:
     """What people are shown."""
     yield f"{printable(shape['name'])}: {shape['role']}{_asked(shape)}{_source(shape)}"
     if shape.get("mode"):
         reason = shape.get("mode_reason")
         yield f"mode      {shape['mode']}{f' ({printable(reason)})' if reason else ''}"
-    if shape.get("sink") is not None:
+    without = _WITHOUT_FIGURES.get(shape["role"]) if shape["source"] == "service" else None
+    if without is not None:
+        yield f"figures   {without}"
+    elif shape.get("sink") is not None:
         yield from sink_lines(shape)
     else:
         yield from _source_lines(shape)
