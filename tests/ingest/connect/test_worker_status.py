@@ -108,7 +108,7 @@ def test_one_connector_is_shown_as_if_it_ran_alone(
     try:
         file = write(tmp_path, server.port)
         status(file, worker=True, connector="a b")
-        assert capsys.readouterr().out.startswith("a b: starting, not ready\nobjects ")
+        assert capsys.readouterr().out.startswith("a b: starting, not ready\nfigures ")
         status(file, worker=True, connector="failed")
         assert capsys.readouterr().out == "failed: failed\nproblem   connector: No bucket.\n"
         with pytest.raises(Unavailable, match=r"'elsewhere': This connector runs on the worker w2\.$"):
