@@ -332,6 +332,17 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="dead letters into the topic",
         ),
         pytest.param(
+            {"topic": "__consumer_offsets"},
+            "topic = '__consumer_offsets': is a topic of Kafka's own, which takes no records of clients",
+            id="topic of Kafka's",
+        ),
+        pytest.param(
+            {"errors.deadletterqueue.topic.name": "__transaction_state"},
+            "errors.deadletterqueue.topic.name = '__transaction_state': is a topic of Kafka's own, which "
+            "takes no records of clients",
+            id="dead letters in a topic of Kafka's",
+        ),
+        pytest.param(
             {"offsets.storage.topic": "events"},
             "topic = 'events': is the ledger (events); records need a topic of their own",
             id="records into the ledger",
