@@ -283,8 +283,8 @@ def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         return warn(
             name,
             f"all of {survey.scope} are left out: {reasons}.",
-            "If they should not be: look at object.include, object.exclude, include.existing and "
-            "native.start.key.",
+            "If they should not be: look at object.include, object.exclude and post.action; `headrace plan` "
+            "names examples of each reason.",
         )
     return ok(name, f"file.name.template takes {survey.taken:,} of {survey.scope}")
 
