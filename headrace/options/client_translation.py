@@ -288,21 +288,49 @@ def _is_of_iam(given: Mapping[str, Entry]) -> bool:
 
 
 def _unused_warnings(gathered: Gathered) -> dict[str, None]:
-    """What is left out of a worker's file, with the protocol by which it is; of several, a line for each."""
-    found: dict[str, dict[str, None]] = {}
-    whose: dict[str, list[str]] = {}
+    """What no client uses, with the protocol by which it is; of several protocols, a line for each.
+
+    Of a worker's file it is left out. What a configuration has of its own stays, and will have been meant
+    otherwise: a log-in without its protocol is never asked for.
+    """
+    of_worker: dict[str, _Unused] = {}
+    own: dict[str, _Unused] = {}
     for role in ROLES:
         given = _without_effect(layered(role, gathered), gathered)
-        left_out = given.keys() - _without_unused(role, given, gathered).keys()
-        if left_out:
-            protocol = f"{_protocol(given)}{'' if 'security.protocol' in given else ', as it is not set'}"
-            found.setdefault(protocol, {}).update(dict.fromkeys(given[name].spelled for name in left_out))
-            whose.setdefault(protocol, []).append("admin clients" if role == "admin" else f"{role}s")
+        left_out = {
+            name: given[name] for name in given.keys() - _without_unused(role, given, gathered).keys()
+        }
+        protocol = f"{_protocol(given)}{'' if 'security.protocol' in given else ', as it is not set'}"
+        for found, unused in ((of_worker, left_out), (own, _own_unused(role, given, gathered))):
+            if unused:
+                of_protocol = found.setdefault(protocol, _Unused([], {}))
+                of_protocol.whose.append("admin clients" if role == "admin" else f"{role}s")
+                of_protocol.options.update(dict.fromkeys(entry.spelled for entry in unused.values()))
     return dict.fromkeys(
-        f"{', '.join(sorted(options))} of the worker's file: not used by {', '.join(whose[protocol])}, whose "
-        f"security.protocol is {protocol}"
-        for protocol, options in found.items()
+        f"{', '.join(sorted(one.options))}{whose}: not used by {', '.join(one.whose)}, whose "
+        f"security.protocol is {protocol}{fix}"
+        for found, whose, fix in (
+            (of_worker, " of the worker's file", ""),
+            (own, "", "; set it to what their listener takes, or remove these"),
+        )
+        for protocol, one in found.items()
     )
+
+
+class _Unused(NamedTuple):
+    whose: list[str]
+    options: dict[str, None]
+
+
+def _own_unused(role: Role, given: Mapping[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+    """What a configuration itself gives to one kind of client that has no use for it."""
+    if _protocol(given) not in _UNUSED or _is_protocol_lost(role, given, gathered):
+        return {}
+    return {
+        name: entry
+        for name, entry in unused_entries(given).items()
+        if not _is_of_worker(entry, gathered) and not names.is_without_effect(name, entry.text)
+    }
 
 
 def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:

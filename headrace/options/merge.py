@@ -22,6 +22,7 @@ from headrace.options.configuration_text import (
     parse_properties,
 )
 from headrace.options.declarations import CANONICAL, FAMILIES
+from headrace.options.declarations.connection_options import STATE_DIR
 from headrace.options.declarations.option import (
     JAVA_STORES,
     NAME_CHECK,
@@ -32,7 +33,8 @@ from headrace.options.declarations.option import (
     PEM_TRUST,
     WITHOUT_MEANING,
 )
-from headrace.options.declarations.reading_options import PREFIX
+from headrace.options.declarations.reading_options import BUCKET, ENDPOINT_URL, PREFIX
+from headrace.options.declarations.sink_options import BUFFER_DIR
 from headrace.options.given import Entry, Problems, canonical
 from headrace.options.suggestions import are_of_one_group, is_like_after_groups, override_meant, suggested
 from headrace.options.tls import is_pem_name
@@ -265,12 +267,49 @@ def unlikely(gathered: Gathered) -> Iterator[str]:
             yield f"{taken}a variable of the environment is ${{env:NAME}}"
         elif _COMMENT.fullmatch(entry.text.strip()) is not None and not entry.is_secret:
             yield f"{taken}a comment is a line of its own, and what follows the # belongs to the value"
-    prefix = gathered.entries.get(PREFIX.name)
-    if prefix is not None and prefix.text.strip().startswith("/"):
-        yield (
-            f"{prefix.spelled} = {prefix.shown!r} begins with a slash, and so do the keys that it means: "
-            "those of S3 usually do not"
-        )
+    for option, sign, meant in _HARDLY_MEANT:
+        given = gathered.entries.get(option)
+        if given is not None and sign.search(given.text.strip()) is not None:
+            yield f"{given.spelled} = {given.shown!r} {meant}"
+    yield from _named_twice(gathered)
+
+
+def _named_twice(gathered: Gathered) -> Iterator[str]:
+    """Yield a warning where an address of S3 names the bucket, which every request names after it."""
+    endpoint, bucket = gathered.entries.get(ENDPOINT_URL.name), gathered.entries.get(BUCKET.name)
+    if endpoint is None or bucket is None:
+        return
+    host, _, path = endpoint.text.strip().rpartition("://")[2].partition("/")
+    for one in filter(None, map(str.strip, bucket.text.split(","))):
+        if host.startswith(f"{one}.s3") or path.strip("/") == one:
+            yield (
+                f"{endpoint.spelled} = {endpoint.shown!r} names the bucket, and so do requests sent to it: "
+                "leave the bucket out of it, or remove it where it is Amazon's S3"
+            )
+
+
+_AS_IT_IS: Final = "is taken as it is:"
+_HOME: Final = (re.compile(r"^~"), f"{_AS_IT_IS} ~ is no home directory here; write the whole path")
+_HARDLY_MEANT: Final = (
+    (
+        PREFIX.name,
+        re.compile(r"^/"),
+        "begins with a slash, and so do the keys that it means: those of S3 usually do not",
+    ),
+    (
+        PREFIX.name,
+        re.compile(r"^s3[an]?://"),
+        f"{_AS_IT_IS} a prefix is what keys begin with, without s3:// and the bucket",
+    ),
+    (
+        PREFIX.name,
+        re.compile(r"\*"),
+        f"{_AS_IT_IS} a prefix is no glob; object.include and object.exclude of a source take them",
+    ),
+    (STATE_DIR.name, *_HOME),
+    (BUFFER_DIR.name, *_HOME),
+)
+"""Options, what their texts hold where something else was meant, and the words for it."""
 
 
 _BOM: Final = "\ufeff"

@@ -11,6 +11,7 @@ from headrace.options.declarations.option import Option
 from headrace.options.parsed_options import Values
 from headrace.options.record_sources import TemplateHeaders, TemplateSource, TemplateTime
 from headrace.options.restore_forms import is_restore, names_have_partition, template_variables
+from headrace.options.topic_expressions import OF_KAFKA
 
 
 def check_routing(values: Values) -> None:
@@ -171,6 +172,7 @@ def _check_topics(values: Values) -> None:
         return
     topic, dead_letters = values[record_options.TOPIC_NAME], values[record_options.DLQ_TOPIC]
     ledger = values[connection_options.OFFSETS_TOPIC] or f"{values[connection_options.NAME]}-offsets"
+    refuse_topics_of_kafka(values, record_options.TOPIC_NAME, record_options.DLQ_TOPIC)
     if topic is not None and dead_letters == topic:
         values.refuse(
             record_options.DLQ_TOPIC, "is the output topic itself; bad records need a topic of their own"
@@ -183,6 +185,13 @@ def _check_topics(values: Values) -> None:
         values.refuse(
             record_options.DLQ_TOPIC, f"is the ledger ({ledger}); bad records need a topic of their own"
         )
+
+
+def refuse_topics_of_kafka(values: Values, *options: Option[Any]) -> None:
+    """Note the options that name a topic of Kafka's own: brokers refuse it as if a right were missing."""
+    for option in options:
+        if values.are_good(option) and values[option] in OF_KAFKA:
+            values.refuse(option, "is a topic of Kafka's own, which takes no records of clients")
 
 
 def _check_creation(values: Values) -> None:

@@ -20,6 +20,7 @@ from headrace.options.name_checks import check_names, check_sidecars, converter_
 from headrace.options.parsed_options import Values
 from headrace.options.record_checks import check_registry_login
 from headrace.options.record_forms import is_of_glue
+from headrace.options.routing_checks import refuse_topics_of_kafka
 from headrace.options.sink_settings import (
     OF_REGISTRIES,
     AgeFrom,
@@ -171,6 +172,7 @@ def _check_topics(values: Values) -> None:
     chosen = values[names] or ()
     if ledger in chosen:
         values.refuse(names, f"holds the ledger ({ledger}), which is no data; leave it out")
+    refuse_topics_of_kafka(values, record_options.DLQ_TOPIC)
     if values.are_good(record_options.DLQ_TOPIC) and values[record_options.DLQ_TOPIC] in chosen:
         values.refuse(record_options.DLQ_TOPIC, "is a topic of the sink itself; bad records need another one")
 

@@ -62,7 +62,7 @@ def replaced(pattern: str, replacement: str, text: str) -> str | None:
 
 
 # What brokers call internal, which consumers with a pattern do not subscribe (exclude.internal.topics).
-_OF_KAFKA: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+OF_KAFKA: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +90,7 @@ class TopicSelection:
 
     def is_apart(self, topic: str) -> bool:
         """Whether no expression means it."""
-        is_internal = topic in _OF_KAFKA if self.with_internal else topic.startswith("__")
+        is_internal = topic in OF_KAFKA if self.with_internal else topic.startswith("__")
         return is_internal or topic in self.own
 
 

@@ -99,12 +99,29 @@ _DECIDED_HERE: Final = {"spark.task.maxFailures": "1", "spark.speculation": "fal
 _LOCAL_RETRIES: Final = re.compile(r"local\[[^,\]]*,\s*([0-9]+)\s*\]")
 
 
+# Java reads the driver's, without blanks, Spark the executors': a JVM that is given another ends at once.
+_MEMORY: Final = {
+    "spark.driver.memory": (
+        re.compile(r"[0-9]+[kmgt]", re.IGNORECASE),
+        "a size as Java takes it, such as 512m or 2g",
+    ),
+    "spark.executor.memory": (
+        re.compile(r"\s*[0-9]+(?:[kmgtp]?b|[kmgtp])?\s*", re.IGNORECASE),
+        "a size such as 512m or 2g",
+    ),
+}
+
+
 def check_spark(entries: Mapping[str, Entry], problems: Problems) -> None:
     """Note what would make Spark repeat tasks, and two places to run at once."""
     for name, value in _DECIDED_HERE.items():
         entry = entries.get(name)
         if entry is not None and entry.text.strip().lower() != value:
             problems.add(name, f"would weaken the guarantee; Headrace sets {value}: remove it", entry.shown)
+    for name, (form, expected) in _MEMORY.items():
+        entry = entries.get(name)
+        if entry is not None and form.fullmatch(entry.text) is None:
+            problems.add(name, f"expected {expected}", entry.shown)
     master, remote = entries.get("spark.master"), entries.get("spark.remote")
     if master is not None:
         retries = _LOCAL_RETRIES.fullmatch(master.text.strip())

@@ -20,6 +20,7 @@ from ingest.checks.findings.bucket_findings import (
     TopicSample,
     keys_match,
     move_target,
+    start_key_fits,
 )
 from ingest.checks.findings.finding import (
     BROKERS_FIX,
@@ -239,6 +240,8 @@ def bucket_findings(settings: Settings, facts: BucketFacts) -> Iterator[Finding]
             continue
         if (finding := one(settings.s3, facts)) is not None:
             yield finding
+    if (finding := start_key_fits(settings.discovery.native_start_key, facts)) is not None:
+        yield finding
     if (finding := move_target(settings.post_action, facts)) is not None:
         yield finding
     if restore is not None:

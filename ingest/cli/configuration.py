@@ -44,7 +44,23 @@ def read_settings(
             is_for_clients=is_for_clients,
         )
     except SettingsError as error:
+        if _is_of_worker(error):
+            raise InvalidConfiguration(
+                f"{file} is a worker's file: `headrace worker {file}` runs it, `status` and `policy` take it "
+                "with --worker; for a connector it is given by --worker-config."
+            ) from error
         raise InvalidConfiguration(f"{file}: {error}") from error
+
+
+# What a worker's file has and no connector's: a configuration without a bucket and with one of them is none.
+_OF_WORKERS: Final = frozenset({"config.storage.topic", "listeners", "plugin.path", "offset.storage.topic"})
+
+
+def _is_of_worker(error: SettingsError) -> bool:
+    """Whether the file that was read as a connector's will be a worker's."""
+    named = {problem.option for problem in error.problems}
+    missing = {problem.option for problem in error.problems if problem.message.startswith("is missing")}
+    return "aws.s3.bucket.name" in missing and not named.isdisjoint(_OF_WORKERS)
 
 
 def read_apart(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:

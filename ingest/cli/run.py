@@ -203,7 +203,7 @@ def worker_lines(shape: dict[str, Any]) -> Iterator[str]:
     for name, one in sorted(connectors.items()):
         yield f"  {printable(name):{width}}  {_state(one)}{_left(one)}"
         for sentence in (one.get("problems") or {}).values():
-            yield f"  {'':{width}}  {printable(sentence)}"
+            yield from (f"  {'':{width}}  {printable(line)}" for line in sentence.split("\n"))
     for worker, one in sorted(shape["workers"].items()):
         if worker != shape["worker"] and one["connectors"]:
             names = ", ".join(map(printable, one["connectors"]))

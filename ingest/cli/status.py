@@ -290,8 +290,22 @@ def connector_lines(shape: Shape) -> Iterator[str]:
         yield from lines_of(shape)
         return
     yield f"{printable(shape['name'])}: {shape['role']}"
+    yield from _problems(shape)
+
+
+def _problems(shape: Shape) -> Iterator[str]:
+    """A line for each sentence; of a configuration, one for each of its problems."""
     for part, sentence in shape["problems"].items():
-        yield f"problem   {printable(part)}: {printable(sentence)}"
+        first, *others = sentence.split("\n")
+        yield f"problem   {printable(part)}: {printable(first)}"
+        yield from (f"{'':10}{printable(line)}" for line in others)
+
+
+# Zeros would look like an idle bucket.
+_WITHOUT_FIGURES: Final = {
+    "starting": "none yet: it starts",
+    "standby": "another instance leads and has them; this one takes over when it ends",
+}
 
 
 def lines_of(shape: Shape) -> Iterator[str]:
@@ -300,12 +314,14 @@ def lines_of(shape: Shape) -> Iterator[str]:
     if shape.get("mode"):
         reason = shape.get("mode_reason")
         yield f"mode      {shape['mode']}{f' ({printable(reason)})' if reason else ''}"
-    if shape.get("sink") is not None:
+    without = _WITHOUT_FIGURES.get(shape["role"]) if shape["source"] == "service" else None
+    if without is not None:
+        yield f"figures   {without}"
+    elif shape.get("sink") is not None:
         yield from sink_lines(shape)
     else:
         yield from _source_lines(shape)
-    for part, sentence in shape["problems"].items():
-        yield f"problem   {printable(part)}: {printable(sentence)}"
+    yield from _problems(shape)
     if shape.get("last_error"):
         yield f"error     {printable(shape['last_error'])}"
     if "entries" in shape:

@@ -284,8 +284,9 @@ def _within(
         return Refused(
             reason="offset_above_end",
             sentence=f"{found.partition_of} ends at offset {found.end}, below the offset {offset} that "
-            f"{whose} has: records were lost by the brokers, or this is another cluster. Rewind the "
-            "partition once that is clear.",
+            f"{whose} has: records were lost by the brokers, or this is another cluster. Once that "
+            "is clear, stop the sink (PUT /connectors/NAME/stop) and set its offset (PATCH "
+            "/connectors/NAME/offsets).",
         )
     if offset >= found.begin:
         return Start(checkpoint=checkpoint, is_new=is_new)

@@ -283,8 +283,8 @@ def keys_match(settings: S3Settings, facts: BucketFacts) -> Finding | None:
         return warn(
             name,
             f"all of {survey.scope} are left out: {reasons}.",
-            "If they should not be: look at object.include, object.exclude, include.existing and "
-            "native.start.key.",
+            "If they should not be: look at object.include, object.exclude and post.action; `headrace plan` "
+            "names examples of each reason.",
         )
     return ok(name, f"file.name.template takes {survey.taken:,} of {survey.scope}")
 
@@ -350,3 +350,17 @@ def move_target(action: PostAction | None, facts: BucketFacts) -> Finding | None
         return ok(name, f"s3://{bucket}, which objects move to, is there")
     fix = "Correct post.action, create the bucket, or give the rights on it that `headrace policy` lists."
     return misconfigured(name, f"s3://{bucket}, which objects move to: {refusal.words}", fix)
+
+
+def start_key_fits(start_key: str | None, facts: BucketFacts) -> Finding | None:
+    """Whether listings bring none of the keys that are there, as all come before `native.start.key`."""
+    survey = facts.survey
+    if start_key is None or not isinstance(survey, Survey) or not survey.is_whole or not survey.keys:
+        return None
+    if max(survey.keys) > start_key:
+        return None
+    return warn(
+        "start key",
+        f"native.start.key = {start_key!r}: none of {survey.scope} comes after it.",
+        "Correct it, if they should be ingested; it counts at the first start, and leaves out no event.",
+    )

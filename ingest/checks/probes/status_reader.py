@@ -59,7 +59,11 @@ class StatusReader:
         """
         answer = read_running_status(self._settings.http.listen, name=self._settings.name)
         if isinstance(answer, NoAnswer):
-            return {"source": "ledger", "why": answer.why, **self._from_ledger()}
+            found = self._from_ledger()
+            # Of one that was lost, `problems` has more to say.
+            is_missing = self._cache() is None and "ledger" not in found["problems"]
+            why = why_ledger(self._settings, answer.why, is_missing=is_missing)
+            return {"source": "ledger", "why": why, **found}
         return {"source": "service", **answer}
 
     def entries(self, states: frozenset[State], key: str | None) -> list[Shape]:
@@ -93,6 +97,11 @@ class StatusReader:
         if lost is not None:
             shape["problems"] = {**shape["problems"], "ledger": str(lost)}
         return shape
+
+
+def why_ledger(settings: Settings, why: str, *, is_missing: bool) -> str:
+    """Why the ledger is read, with its name where there is none: a name that was mistyped has none."""
+    return f"{why}; the ledger {settings.kafka.ledger_topic!r} is not there yet" if is_missing else why
 
 
 def ledger_shape(settings: Settings, role: str, cache: LedgerCache | None) -> Shape:

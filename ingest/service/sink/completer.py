@@ -90,7 +90,7 @@ _WAITS: Final = {
     "credentials",
     CompletionState.PARTS_DIFFER: "the parts of its upload are not those that were sealed, or the store "
     "wants all of one size (docs/support.md): find out who has sent parts to it; once the upload is ended, "
-    "rewind the partition to the first of these offsets",
+    "rewind the partition to the first of these offsets (PATCH /connectors/NAME/offsets of the stopped sink)",
 }
 
 

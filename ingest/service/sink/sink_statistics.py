@@ -28,7 +28,7 @@ _DETAILS: Final = {
         "detail": "S3 has neither the upload nor the object: the object was removed after it was completed, "
         "or the upload was ended by another program, and then its records are in no object",
         "remedy": "look for the object where your consumers move it; if it is nowhere, rewind the partition "
-        "to first_offset",
+        "to first_offset (PATCH /connectors/NAME/offsets of the stopped sink)",
     }
 }
 

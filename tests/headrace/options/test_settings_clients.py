@@ -828,3 +828,30 @@ def test_a_log_in_whose_reference_is_missing_is_one_problem(option: str) -> None
         given["sasl.password"] = "x"
     (problem,) = problems_with(given | {option: "${env:NOPE}"})
     assert str(problem) == f"{option}: the environment variable NOPE is not set"
+
+
+_PLAIN = {"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p"}
+_ALL = "not used by producers, consumers, admin clients, whose security.protocol is"
+_UNSET = "PLAINTEXT, as it is not set"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (_PLAIN, f"sasl.mechanism, sasl.password, sasl.username: {_ALL} {_UNSET}"),
+        (_PLAIN | {"security.protocol": "ssl"}, f"sasl.mechanism, sasl.password, sasl.username: {_ALL} SSL"),
+        (
+            {"ssl.endpoint.identification.algorithm": "https"},
+            f"ssl.endpoint.identification.algorithm: {_ALL} {_UNSET}",
+        ),
+        (
+            {"producer.override.sasl.username": "u"},
+            f"producer.override.sasl.username: not used by producers, whose security.protocol is {_UNSET}",
+        ),
+        (_PLAIN | {"security.protocol": "SASL_SSL"}, None),
+    ],
+)
+def test_a_log_in_that_the_protocol_does_not_use_is_reported(given: dict[str, str], said: str | None) -> None:
+    """A password that is given is expected to be asked for."""
+    expected = () if said is None else (f"{said}; set it to what their listener takes, or remove these",)
+    assert load_with(given).warnings == expected

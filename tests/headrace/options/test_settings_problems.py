@@ -14,6 +14,13 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _VARIABLE = "is taken as it is: a variable of the environment is ${env:NAME}"
 _COMMENT = "is taken as it is: a comment is a line of its own, and what follows the # belongs to the value"
 _SLASH = "begins with a slash, and so do the keys that it means: those of S3 usually do not"
+_ADDRESS = "is taken as it is: a prefix is what keys begin with, without s3:// and the bucket"
+_GLOB = "is taken as it is: a prefix is no glob; object.include and object.exclude of a source take them"
+_TWICE = (
+    "names the bucket, and so do requests sent to it: leave the bucket out of it, or remove it where it is "
+    "Amazon's S3"
+)
+_HOME = "is taken as it is: ~ is no home directory here; write the whole path"
 LONG_CONVERTER = "org.apache.kafka.connect.converters.LongConverter"
 
 _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None, "file.name.template": None}
@@ -329,6 +336,17 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             "errors.deadletterqueue.topic.name = 'events': is the output topic itself; bad records need a "
             "topic of their own",
             id="dead letters into the topic",
+        ),
+        pytest.param(
+            {"topic": "__consumer_offsets"},
+            "topic = '__consumer_offsets': is a topic of Kafka's own, which takes no records of clients",
+            id="topic of Kafka's",
+        ),
+        pytest.param(
+            {"errors.deadletterqueue.topic.name": "__transaction_state"},
+            "errors.deadletterqueue.topic.name = '__transaction_state': is a topic of Kafka's own, which "
+            "takes no records of clients",
+            id="dead letters in a topic of Kafka's",
         ),
         pytest.param(
             {"offsets.storage.topic": "events"},
@@ -742,6 +760,26 @@ _ARCHIVE: Final[dict[str, str | None]] = {"input.layout": "aiven", "topic": None
             id="two sparks",
         ),
         pytest.param(
+            {"spark.driver.memory": "10GB"},
+            "spark.driver.memory = '10GB': expected a size as Java takes it, such as 512m or 2g",
+            id="a driver's memory in Spark's words",
+        ),
+        pytest.param(
+            {"spark.driver.memory": "512"},
+            "spark.driver.memory = '512': expected a size as Java takes it, such as 512m or 2g",
+            id="a driver's memory in bytes",
+        ),
+        pytest.param(
+            {"spark.driver.memory": "2g "},
+            "spark.driver.memory = '2g ': expected a size as Java takes it, such as 512m or 2g",
+            id="a driver's memory with a blank",
+        ),
+        pytest.param(
+            {"spark.executor.memory": "two"},
+            "spark.executor.memory = 'two': expected a size such as 512m or 2g",
+            id="an executor's memory",
+        ),
+        pytest.param(
             {"spark.task.maxFailures": "4"},
             "spark.task.maxFailures = '4': would weaken the guarantee; Headrace sets 1: remove it",
             id="max failures",
@@ -860,6 +898,11 @@ def test_what_is_no_text_is_one_problem() -> None:
         ("producer.override.client.id", "${ID}", _VARIABLE),
         ("aws.secret.access.key", "${KEY}", _VARIABLE),
         ("aws.s3.prefix", "/in/", _SLASH),
+        ("aws.s3.prefix", "s3://bucket/in/", _ADDRESS),
+        ("aws.s3.prefix", "in/*", _GLOB),
+        ("state.dir", "~/state", _HOME),
+        ("aws.s3.endpoint", "https://bucket.s3.eu-central-1.amazonaws.com", _TWICE),
+        ("aws.s3.endpoint", "http://localhost:4566/bucket/", _TWICE),
         ("aws.s3.prefix", "in/ # where", _COMMENT),
         ("file.name.template", ".* # all", _COMMENT),
     ],

@@ -12,7 +12,7 @@ from headrace.kafka.ledger_topic import LedgerIdentity
 from headrace.model.ledger_entry import encode_key
 from headrace.options import Settings
 from headrace.vendors.load import load
-from ingest.checks.probes.status_reader import ledger_shape
+from ingest.checks.probes.status_reader import ledger_shape, why_ledger
 from ingest.cli.status import lines_of
 
 COMMON = {"name": "orders", "bootstrap.servers": "b:1", "aws.s3.bucket.name": "uploads"}
@@ -59,3 +59,11 @@ def test_nothing_was_asked_of_one_that_shall_run(cache: LedgerCache, direction: 
     """Nor of one without a ledger."""
     for known in (cache, None):
         assert ledger_shape(settings_of(direction), "stopped", known)["target"] == "running"
+
+
+def test_a_ledger_that_is_not_there_is_named() -> None:
+    """A name with a slip of the pen has none, and nothing of it is done: as of an ingester that never ran."""
+    settings = settings_of("source")
+    assert why_ledger(settings, "http.listen is off", is_missing=False) == "http.listen is off"
+    why = why_ledger(settings, "http.listen is off", is_missing=True)
+    assert why == "http.listen is off; the ledger 'orders-offsets' is not there yet"

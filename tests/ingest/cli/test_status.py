@@ -242,3 +242,17 @@ def test_brokers_that_do_not_answer_are_waited_for_as_long_as_is_said(
 
     assert isinstance(result.exception, Unavailable)
     assert time.monotonic() - begun < 8
+
+
+@pytest.mark.parametrize(
+    ("role", "line"),
+    [
+        ("standby", "figures   another instance leads and has them; this one takes over when it ends"),
+        ("starting", "figures   none yet: it starts"),
+    ],
+)
+def test_who_does_not_lead_shows_no_figures(role: str, line: str) -> None:
+    """Zeros would look like an idle bucket; what fails is shown all the same."""
+    snapshot = replace(SNAPSHOT, role=role, mode=None, objects={}, last_error=None)
+    lines = list(lines_of({"source": "service", **snapshot.as_dict()}))
+    assert lines == [f"uploads: {role}", line, "problem   queue: it answers 503"]

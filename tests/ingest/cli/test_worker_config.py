@@ -243,7 +243,7 @@ def test_a_store_s_password_of_a_connector_meets_the_store_of_the_worker(
     for role in _ROLES:
         assert found.kafka.client(role)["ssl.keystore.location"] == "/me.p12"
         assert found.kafka.client(role)["ssl.keystore.password"] == "shh"
-    assert not found.warnings
+    assert not [one for one in found.warnings if "of the worker's file" in one]
 
 
 @pytest.mark.parametrize(("store", "problems"), [("/me.p12", []), ("/me.jks", ["ssl.keystore.location"])])
@@ -343,3 +343,19 @@ def test_standard_input_is_one_file() -> None:
     """Read as the configuration, it left an empty worker's file."""
     with pytest.raises(InvalidConfiguration, match="name the file of --worker-config"):
         read_settings(Path("-"), sets=(), worker_config=Path("-"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("worker.properties", "bootstrap.servers=b:1\ngroup.id=w\nconfig.storage.topic=c\n"),
+        ("worker.json", '{"bootstrap.servers": "b:1", "listeners": "http://localhost:8083"}'),
+    ],
+)
+def test_a_worker_s_file_in_the_place_of_a_connector_s_is_named(name: str, text: str, tmp_path: Path) -> None:
+    """Its missing options are no help: another command runs it."""
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(InvalidConfiguration) as caught:
+        read_settings(file, sets=(), worker_config=None)
+    assert str(caught.value).startswith(f"{file} is a worker's file: `headrace worker {file}` runs it")

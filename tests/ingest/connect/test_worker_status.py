@@ -9,7 +9,7 @@ import pytest
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
 from ingest.cli.run import ask_worker, worker_lines
-from ingest.cli.status import status
+from ingest.cli.status import connector_lines, status
 from ingest.http.http_server import HttpServer, Request, Response
 from ingest.http.snapshot import Snapshot
 from localstack.ports import free_port
@@ -41,6 +41,24 @@ def test_a_line_for_each_connector_with_its_problem() -> None:
         "  in   running, 3 objects pending",
         "  out  paused, 1 offset not archived yet",
         "elsewhere http://b:1: other",
+    ]
+
+
+def test_each_problem_of_a_configuration_has_its_line() -> None:
+    """Line ends were shown as escapes, and all problems in one long line."""
+    problems = {"connector": "The configuration has 2 problems:\n  a: is wrong\n  b: is\x1b missing"}
+    bad = {"name": "bad", "role": "failed", "problems": problems}
+    lines = list(worker_lines(SHAPE | {"workers": {}, "connectors": {"bad": bad}}))
+    assert lines[2:] == [
+        "       The configuration has 2 problems:",
+        "         a: is wrong",
+        "         b: is\\x1b missing",
+    ]
+    assert list(connector_lines(bad)) == [
+        "bad: failed",
+        "problem   connector: The configuration has 2 problems:",
+        "            a: is wrong",
+        "            b: is\\x1b missing",
     ]
 
 
@@ -90,7 +108,7 @@ def test_one_connector_is_shown_as_if_it_ran_alone(
     try:
         file = write(tmp_path, server.port)
         status(file, worker=True, connector="a b")
-        assert capsys.readouterr().out.startswith("a b: starting, not ready\nobjects ")
+        assert capsys.readouterr().out.startswith("a b: starting, not ready\nfigures ")
         status(file, worker=True, connector="failed")
         assert capsys.readouterr().out == "failed: failed\nproblem   connector: No bucket.\n"
         with pytest.raises(Unavailable, match=r"'elsewhere': This connector runs on the worker w2\.$"):

@@ -125,6 +125,7 @@ class TestStart:
         assert one.archive.problems(0) == ()
         one.topics(*found({0: 4}))
         assert "ends at offset 4, below the offset 9" in one.archive.problems(0)[0]
+        assert "set its offset (PATCH /connectors/NAME/offsets)" in one.archive.problems(0)[0]
         one.topics(*found({0: 9}))
         assert one.archive.problems(0) == ()
         assert granted(one, 1) == {0: 9}

@@ -5,7 +5,14 @@ import pytest
 from headrace.model.errors import Exit
 from headrace.model.objects import ObjectId, S3Object
 from headrace.options import Settings
-from ingest.checks.findings.bucket_findings import BUCKET_CHECKS, BucketFacts, Survey, keys_match, move_target
+from ingest.checks.findings.bucket_findings import (
+    BUCKET_CHECKS,
+    BucketFacts,
+    Survey,
+    keys_match,
+    move_target,
+    start_key_fits,
+)
 from ingest.checks.findings.finding import Cause, Finding, Refused, Verdict, exit_of
 from ingest.source.object_selection import object_filter_of
 from tests.ingest.checks.findings.configured import configured
@@ -261,3 +268,17 @@ def test_what_to_allow_is_in_the_regions_partition() -> None:
 
     assert sum("arn:aws-cn:s3:::bucket" in each for each in remedies) == 3
     assert not any("arn:aws:" in each for each in remedies)
+
+
+def test_a_start_key_above_all_keys_is_named() -> None:
+    """No listing brings one of them, and nothing but the plan showed it."""
+    found = start_key_fits("orders-7", _facts())
+    assert found is not None
+    assert (found.name, found.verdict) == ("start key", Verdict.WARN)
+    assert found.sentence == "native.start.key = 'orders-7': none of 3 keys comes after it."
+    assert start_key_fits(None, _facts()) is None
+    assert start_key_fits("orders-5", _facts()) is None
+    assert start_key_fits("orders-7", _facts(survey=Survey())) is None
+    survey = _survey(_object("orders-3"))
+    survey.is_whole = False
+    assert start_key_fits("orders-7", _facts(survey=survey)) is None
