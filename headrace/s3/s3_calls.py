@@ -6,7 +6,6 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
@@ -29,6 +28,7 @@ from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, Sour
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
+from headrace.process.threads import of_each
 from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
 from headrace.s3.fast_get import BegunGet, FastGet
 
@@ -159,9 +159,8 @@ class S3Calls:
                     return now.id.etag
             return None
 
-        with ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="first-start") as pool:
-            each = zip(keys, pool.map(etag, keys), strict=True)
-            found = {key: there for key, there in each if there is not None}
+        etags = of_each(etag, keys, at_once=_ASKED_AT_ONCE, name="first-start")
+        found = {key: there for key, there in zip(keys, etags, strict=True) if there is not None}
         if not found:
             return {}
         later = self.uploads_under_way(bucket, prefix).ids

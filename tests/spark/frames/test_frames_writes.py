@@ -733,6 +733,24 @@ class TestCommits:
         writer.abort(sent(two), 0)
         assert (archive.there, archive.open) == ({"t-0-0": "one"}, set())
 
+    def test_uploads_are_given_up_several_at_a_time(
+        self, archive: Archive, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A batch has hundreds, and Spark waits; one that S3 does not answer keeps no other."""
+        objects, both = [sealed(f"{number}", number, number) for number in range(6)], threading.Barrier(2)
+        archive.open |= {one.id for one in objects}
+        abort = archive.abort
+
+        def slow(bucket: str, key: str, upload_id: str) -> bool:
+            both.wait(60)
+            if upload_id == "0":
+                raise SourceUnavailable("S3 does not answer.")
+            return abort(bucket, key, upload_id)
+
+        monkeypatch.setattr(archive, "abort", slow)
+        HeadraceWriter(written()).abort(sent(*objects))
+        assert archive.open == {"0"}
+
 
 class Query(RuleBasedStateMachine):
     """Spark's side: a checkpoint that plans batches and notes what was committed, and drivers that die.
