@@ -6,9 +6,9 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from itertools import groupby, pairwise
-from functools import partial
 from typing import Any, Final
 
 import msgspec

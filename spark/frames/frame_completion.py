@@ -1,6 +1,6 @@
 """The completion of what tasks have sent, in the driver, and the sentences about what cannot be completed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache

@@ -28,6 +28,7 @@ _STARTERS: Final = {
     "Timer": None,
     "ThreadPoolExecutor": "thread_name_prefix",
     "of_each": "name",
+    "ahead_of_each": "name",
     "to_thread": None,
     "run_in_executor": None,
     "ThreadPool": None,

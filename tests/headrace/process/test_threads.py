@@ -15,6 +15,7 @@ import pytest
 from headrace.process.threads import (
     SystemLimit,
     ThreadFailures,
+    ahead_of_each,
     collecting,
     collecting_own,
     of_each,
@@ -148,7 +149,9 @@ def test_calls_are_made_at_once_and_answered_in_order() -> None:
 
 def test_one_call_needs_no_thread() -> None:
     """Nor does none."""
-    assert of_each(lambda _: threading.get_ident(), ["one"], at_once=2, name="asks") == [threading.get_ident()]
+    assert of_each(lambda _: threading.get_ident(), ["one"], at_once=2, name="asks") == [
+        threading.get_ident()
+    ]
     assert of_each(lambda _: threading.get_ident(), [], at_once=2, name="asks") == []
 
 
@@ -170,6 +173,43 @@ def test_the_first_failure_in_order_is_raised_and_no_call_begins_after_it() -> N
     assert begun[0] == 0
     assert set(ended) == set(begun) - {0}
     assert set(begun) <= {0, 1, 2}
+
+
+def test_answers_are_kept_a_few_ahead_of_who_takes_them() -> None:
+    """In order, and never more: memory holds them."""
+    called = list[int]()
+
+    def call(number: int) -> int:
+        called.append(number)
+        return number
+
+    taken = ahead_of_each(call, iter(range(50)), at_once=3, name="asks")
+    for number in range(50):
+        assert next(taken) == number
+        assert len(called) <= number + 1 + 3
+    assert next(taken, None) is None
+    assert list(ahead_of_each(call, [], at_once=3, name="asks")) == []
+
+
+def test_a_failure_comes_in_its_place_and_who_wants_no_more_waits_for_none() -> None:
+    """What was answered before it is taken; and what has not begun, never does."""
+    called = list[int]()
+
+    def call(number: int) -> int:
+        called.append(number)
+        if number == 2:
+            raise ValueError("the third")
+        return number
+
+    taken = ahead_of_each(call, range(50), at_once=3, name="asks")
+    assert [next(taken), next(taken)] == [0, 1]
+    with pytest.raises(ValueError, match="the third"):
+        next(taken)
+    assert next(taken, None) is None
+    left = ahead_of_each(call, range(100, 150), at_once=3, name="asks")
+    assert next(left) == 100
+    left.close()
+    assert max(called) < 104
 
 
 def _frame_of(thread: int) -> FrameType:
