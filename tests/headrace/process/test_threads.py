@@ -133,7 +133,7 @@ _WHOSE: ContextVar[str] = ContextVar("whose", default="nobody's")
 
 
 def test_calls_are_made_at_once_and_answered_in_order() -> None:
-    """Each in the context of the caller, as log lines say whose they are; and by no more threads than asked."""
+    """Each in the context of the caller, as log lines say whose they are; and by as many threads as asked."""
     both = threading.Barrier(2, timeout=60)
 
     def call(number: int) -> tuple[int, str, str]:

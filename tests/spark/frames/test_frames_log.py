@@ -323,7 +323,7 @@ def test_a_log_that_is_compacted_in_the_middle_of_a_start(
 
 
 def test_a_start_reads_several_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S3 takes its time for each answer, and there are hundreds; memory holds a few, and one that is large."""
+    """S3 takes its time for each answer, and there are hundreds; memory holds a few, of large ones one."""
     for module in (log_entries, discovery_log):
         monkeypatch.setattr(module, "FAN_IN", 2)
     monkeypatch.setattr(discovery_log, "_READ_AT_ONCE", 2)
