@@ -156,7 +156,7 @@ def ahead_of_each(
     """What the call gives for each, in their order, of which at most `at_once` are called or kept ahead.
 
     So memory holds that many answers, however many are asked for. A failure is raised in its place; then,
-    and when nobody wants the rest, it waits for the calls that have begun. Context, errors: as of `of_each`.
+    and where the rest is not taken, it waits for the calls that have begun. Context, errors: as of `of_each`.
     """
     ahead = deque[Future[_Found]]()
     pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)

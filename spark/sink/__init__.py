@@ -11,5 +11,5 @@ slot_uploads          memory, disk and parts of all of them; spill, send_pool
 completing            what is committed and not completed; how long an end waits for S3
 partition_offsets     how far a partition is; sink_transaction: where that is committed
 bad_records           dead letters
-frame_writer          rows of a user's query instead of records
+frame_writer          rows of a user's query instead of records; frame_records: as records of Kafka
 """

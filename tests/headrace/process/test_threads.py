@@ -208,7 +208,7 @@ def test_a_failure_comes_in_its_place_and_who_wants_no_more_waits_for_none() -> 
     assert next(taken, None) is None
     left = ahead_of_each(call, range(100, 150), at_once=3, name="asks")
     assert next(left) == 100
-    left.close()
+    del left
     assert max(called) < 104
 
 
