@@ -40,6 +40,7 @@ from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
+from spark.frames.in_a_sentence import as_a_sentence
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.record_rows import (
@@ -90,11 +91,7 @@ class ReadTask(Shipped):
         try:
             yield from self._read(partition)
         except HeadraceError as error:
-            sentence = str(error)
-        else:
-            return
-        # Without its causes: PySpark shows the stack of each before the sentence.
-        raise FrameRefused(sentence)
+            raise as_a_sentence(error) from None
 
     def _read(self, partition: FramePartition) -> Iterator[Any]:
         if not partition.splits:

@@ -1,11 +1,14 @@
 """The options of a query: what they become, and what is said of those that cannot be."""
 
 import dataclasses
+import io
 import json
+import logging
 import pickle
 import re
 import subprocess
 import sys
+import traceback
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -547,8 +550,12 @@ def test_a_local_session_runs_the_python_that_registers(
     assert [one.name() for one in registered] == ["headrace", "headrace"]
 
 
-def test_a_refusal_has_no_causes(tmp_path: Path) -> None:
-    """PySpark would show each of them with its stack."""
+def test_a_refusal_shows_no_causes(tmp_path: Path) -> None:
+    """PySpark would show each of them with its stack. Who debugs has them by Python's logging."""
+    said = io.StringIO()
+    logger, handler = logging.getLogger("spark.frames"), logging.StreamHandler(said)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
     (tmp_path / "file").touch()
     given = {
         "path": "s3://b12/",
@@ -562,8 +569,12 @@ def test_a_refusal_has_no_causes(tmp_path: Path) -> None:
         FrameRefused, match=r"file' may not be read and written \(Not a directory\)"
     ) as raised:
         reader.initialOffset()
-    assert raised.value.__cause__ is None
-    assert raised.value.__context__ is None
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+    shown = traceback.TracebackException.from_exception(raised.value, compact=True)
+    assert "NotADirectoryError" not in "".join(shown.format())
+    assert said.getvalue().startswith(str(raised.value))
+    assert "NotADirectoryError" in said.getvalue()
 
 
 def test_a_frame_that_holds_no_records() -> None:
