@@ -362,6 +362,11 @@ def split_options(
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path:
         _take_path(path, others, problems)
+    elif "aws.s3.bucket.name" not in others:
+        problems.append(
+            "path: is missing; give s3://bucket/prefix to load or save, as an option, or aws.s3.bucket.name"
+        )
+        others["aws.s3.bucket.name"] = "of-the-path"
     return own, others, problems
 
 

@@ -159,7 +159,7 @@ class _Reading:
         except (ObjectCorrupt, InvalidObject) as error:
             if self._settings.shared.errors.tolerance is Tolerance.NONE:
                 raise FrameRefused(
-                    f"{error} errors.tolerance=all keeps what could be read of it and notes the rest in "
+                    f"{error} {self._tolerant} keeps what could be read of it and notes the rest in "
                     f"state.path/{BAD}{self._ways_past()}."
                 ) from error
             self._note(split, None, reason=type(error).__name__, message=str(error), raw=None)
@@ -300,10 +300,15 @@ class _Reading:
             correct = "Correct the object, or set" if self._partition.batch is None else "Set"
             raise FrameRefused(
                 f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. {correct} "
-                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}"
+                f"{self._tolerant}, which leaves such rows out and notes them in state.path/{BAD}"
                 f"{self._ways_past()}."
             )
         self._note(split, position, reason=reason, message=message, raw=raw)
+
+    @property
+    def _tolerant(self) -> str:
+        """What has bad rows noted, and what that needs where the query does not have it."""
+        return f"errors.tolerance=all{'' if self._settings.state_path else ' with a state.path'}"
 
     def _ways_past(self) -> str:
         """How a stream gets past an object of its batch, which comes again as it is in the log."""

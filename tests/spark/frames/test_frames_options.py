@@ -11,6 +11,7 @@ import sys
 import traceback
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -90,7 +91,7 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
     [
         ({}, "There are no options: give .load('s3://bucket/prefix/')"),
         ({"option.rows": "columns", "rows": "columns", "Provider": "headrace"}, "CREATE TEMPORARY VIEW"),
-        ({"rows": "columns"}, "aws.s3.bucket.name: is missing"),
+        ({"rows": "columns"}, "path: is missing; give s3://bucket/prefix to load"),
         ({"path": "s3a://b12/in/2026-*/"}, "globs: end it before * and set object.include = 'in/2026-*/'"),
         ({"path": "s3a://b12/{in,out}/"}, "end it before { and set object.include"),
         ({"path": "s3a://b12/in/a?[0-9]"}, "end it before ? and set object.include"),
@@ -610,12 +611,28 @@ def test_an_object_is_held_against_the_time_that_was_given() -> None:
         )
 
 
+def test_a_stream_is_refused_at_its_first_call() -> None:
+    """PySpark showed an error of its own last where it got no reader: `cannot access local variable`."""
+    said = "state.path is missing: a stream keeps its discovery log there."
+    reader: Any = HeadraceSource({"path": "s3://b12/"}).streamReader(_RECORDS)
+    for call in (
+        reader.initialOffset,
+        reader.prepareForTriggerAvailableNow,
+        partial(reader.latestOffset, {}, reader.getDefaultReadLimit()),
+        partial(reader.partitions, {}, {}),
+    ):
+        with pytest.raises(FrameRefused) as refused:
+            call()
+        assert str(refused.value) == said
+    reader.stop()
+
+
 @pytest.mark.parametrize("place", ["s3://b12", "s3:///state", "hdfs://name/state", "file://host/state", ""])
 def test_a_state_path_that_is_no_place(place: str) -> None:
     """Before any row is read or sent: a writer needs it at its first commit, and a task at a bad row."""
     given = {"path": "s3://b12/", "state.path": place}
     for refused in (
-        lambda: HeadraceSource(given).streamReader(_RECORDS),
+        lambda: HeadraceSource(given).streamReader(_RECORDS).initialOffset(),
         lambda: HeadraceSource(given).reader(_RECORDS),
         lambda: HeadraceSource(given).streamWriter(_RECORDS, overwrite=False),
         lambda: HeadraceSource({**given, "no.option": "1"}).writer(_RECORDS, overwrite=False),
