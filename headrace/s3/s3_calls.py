@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -20,11 +21,12 @@ from headrace.aws.store_answers import (
     answered_ms,
     following,
     headed_object,
+    lacks_etag,
     listed_object,
     needed,
     showing_restores,
 )
-from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, SourceUnavailable
+from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, ObjectMissing, SourceUnavailable
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
@@ -167,7 +169,7 @@ class S3Calls:
         return {key: etag for key, etag in found.items() if under_way.ids[key] <= later.get(key, frozenset())}
 
     def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
-        """The objects under `prefix`, by key, a call a thousand; blocks."""
+        """The objects under `prefix`, by key, a call a thousand, and one for each without an ETag; blocks."""
         token: dict[str, Any] = {}
         ask = showing_restores(self._client.list_objects_v2, bucket)
         while True:
@@ -176,12 +178,26 @@ class S3Calls:
                 lambda asked=asked: ask(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
                 what=f"s3://{bucket}/{prefix}",
             )
-            for entry in found.get("Contents", ()):
-                yield listed_object(bucket, entry)
+            entries = found.get("Contents", ())
+            lacking = [entry["Key"] for entry in entries if lacks_etag(entry)]
+            heads = of_each(
+                partial(self._if_there, bucket), lacking, at_once=_ASKED_AT_ONCE, name="list-head"
+            )
+            by_key = dict(zip(lacking, heads, strict=True))
+            for entry in entries:
+                there = by_key[entry["Key"]] if lacks_etag(entry) else listed_object(bucket, entry)
+                if there is not None:
+                    yield there
             more = following(found, token, what=f"s3://{bucket}/{prefix}")
             if more is None:
                 return
             token = more
+
+    def _if_there(self, bucket: str, key: str) -> S3Object | None:
+        try:
+            return self.head(bucket, key)
+        except ObjectMissing:
+            return None
 
     def tags(self, wanted: S3Object) -> dict[str, str]:
         """The tags of an object; none where they may not be read (`s3:GetObjectTagging`). Blocks."""
