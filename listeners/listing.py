@@ -276,8 +276,10 @@ class Lister:
         entries, prefix = page.get("Contents", ()), self._bucket.prefix
         of_prefix = [entry for entry in entries if entry.get("Key", prefix).startswith(prefix)]
         name = self._bucket.name
+        # Nearly every store lists all of them.
         each = (
-            heads[entry["Key"]] if lacks_etag(entry) else listed_object(name, entry) for entry in of_prefix
+            heads[entry["Key"]] if heads and lacks_etag(entry) else listed_object(name, entry)
+            for entry in of_prefix
         )
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(

@@ -120,7 +120,7 @@ class HeadraceSource(DataSource):
         settings = reading_settings(self.options)
         return HeadraceReader(settings, _task(settings, schema, is_inferred=self.is_inferred))
 
-    def streamReader(self, schema: StructType) -> "HeadraceStreamReader | RefusedStream":  # noqa: N802  # PySpark's name
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802  # PySpark's name
         """The reader of what is there and of what comes, or one that refuses the query at its first call."""
         try:
             return self._stream_reader(schema)
