@@ -101,6 +101,10 @@ class _Files:
         """Nothing: no listing follows here."""
         return {}
 
+    async def head_object(self, **given: Any) -> Mapping[str, Any]:
+        """None is asked for: the listing has all ETags."""
+        raise AssertionError(given)
+
 
 def manifest_of(folder: Path, form: InventoryFormat) -> Manifest:
     """The manifest of the files in a folder."""

@@ -8,8 +8,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credentials
-from headrace.aws.store_answers import SHOW_RESTORES, following, listed_object, restores_shown, stuck
-from headrace.model.errors import HeadraceError
+from headrace.aws.store_answers import (
+    SHOW_RESTORES,
+    following,
+    headed_object,
+    lacks_etag,
+    listed_object,
+    restores_shown,
+    stuck,
+)
+from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
 from listeners.discovery_events import (
     Backoff,
@@ -23,6 +31,7 @@ from listeners.discovery_events import (
 )
 
 PAGES_IN_FLIGHT: Final = 4
+_HEADS_AT_ONCE: Final = 8
 _PAUSES: Final = Backoff(first=1.0, longest=20.0)
 
 
@@ -31,6 +40,9 @@ class ListClient(Protocol):
 
     def list_objects_v2(self, **arguments: Any) -> Awaitable[Mapping[str, Any]]:
         """`ListObjectsV2`."""
+
+    def head_object(self, **arguments: Any) -> Awaitable[Mapping[str, Any]]:
+        """`HeadObject`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +204,8 @@ class Lister:
             begun = self._clock()
             try:
                 page = await self._list(after=after, token=token)
-                answer = self._parsed(page, sent=token, seconds=self._clock() - begun)
+                heads = await self._heads(page)
+                answer = self._parsed(page, heads, sent=token, seconds=self._clock() - begun)
                 if answer.token is not None and answer.last_key is not None and answer.last_key in ends:
                     raise stuck(self._bucket.url)
             except HeadraceError as error:
@@ -234,12 +247,43 @@ class Lister:
         with translated_errors(f"listing {self._bucket.url}"):
             return await self._client.list_objects_v2(**arguments)
 
-    def _parsed(self, page: Mapping[str, Any], *, sent: str | None, seconds: float) -> _Answer:
+    async def _heads(self, page: Mapping[str, Any]) -> dict[str, S3Object | None]:
+        """What HEAD says of objects that the page shows without their ETags; None of one that is gone."""
+        keys = [entry["Key"] for entry in page.get("Contents", ()) if lacks_etag(entry)]
+        heads: dict[str, S3Object | None] = {}
+        for begin in range(0, len(keys), _HEADS_AT_ONCE):
+            some = keys[begin : begin + _HEADS_AT_ONCE]
+            heads |= zip(some, await asyncio.gather(*map(self._head, some)), strict=True)
+        return heads
+
+    async def _head(self, key: str) -> S3Object | None:
+        payer = {"RequestPayer": "requester"} if self._bucket.requester_pays else {}
+        try:
+            with translated_errors(f"s3://{self._bucket.name}/{key}"):
+                head = await self._client.head_object(Bucket=self._bucket.name, Key=key, **payer)
+        except ObjectMissing:
+            return None
+        return headed_object(self._bucket.name, key, head)
+
+    def _parsed(
+        self,
+        page: Mapping[str, Any],
+        heads: Mapping[str, S3Object | None],
+        *,
+        sent: str | None,
+        seconds: float,
+    ) -> _Answer:
         entries, prefix = page.get("Contents", ()), self._bucket.prefix
         of_prefix = [entry for entry in entries if entry.get("Key", prefix).startswith(prefix)]
+        name = self._bucket.name
+        # Nearly every store lists all of them.
+        each = (
+            heads[entry["Key"]] if heads and lacks_etag(entry) else listed_object(name, entry)
+            for entry in of_prefix
+        )
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(
-            objects=tuple(listed_object(self._bucket.name, entry) for entry in of_prefix),
+            objects=tuple(found for found in each if found is not None),
             last_key=entries[-1].get("Key") if entries else None,
             token=None if more is None else more["ContinuationToken"],
             seconds=seconds,

@@ -149,6 +149,12 @@ def showing_restores(call: Callable[..., Mapping[str, Any]], bucket: str) -> Cal
     return ask
 
 
+def lacks_etag(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry of a listing names an object without its ETag, as some stores have it: ask by HEAD."""
+    key = entry.get("Key", "/")
+    return not key.endswith("/") and not entry.get("ETag", "").strip('"')
+
+
 def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
     """The object of an entry of a listing; SourceUnavailable for one that lacks what every entry has."""
     try:

@@ -10,6 +10,7 @@ LONGEST_START_SECONDS: Final = 604_800
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Instant(NamedTuple):
@@ -39,6 +40,12 @@ def ms_since_1970(moment: datetime) -> int:
     """Milliseconds since 1970 of a moment, rounded down; it is in UTC where it names no zone."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return (aware - _EPOCH) // _MILLISECOND
+
+
+def us_since_1970(moment: datetime) -> int:
+    """Microseconds since 1970 of a moment; it is in UTC where it names no zone."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
 
 
 def moment_at(milliseconds: int) -> datetime:

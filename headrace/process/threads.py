@@ -2,17 +2,25 @@
 
 A thread that dies leaves what it did undone while everything else looks healthy. Here its error reaches
 what collects failures (`collecting`), the service's thread, which ends the process with it. In a process
-of several connectors each collects those of its own threads (`collecting_own`).
+of several connectors each collects those of its own threads (`collecting_own`). What several threads do of
+one kind, and one waits for, is `of_each`, or `ahead_of_each` where not
+all answers fit into memory.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from typing import TypeVar
 
 import structlog
 
 _log = structlog.get_logger(__name__)
+
+_Asked = TypeVar("_Asked")
+_Found = TypeVar("_Found")
 
 
 class Waking:
@@ -123,3 +131,42 @@ def start_thread(body: Callable[[], object], *, name: str) -> threading.Thread:
     with within_limits():
         thread.start()
     return thread
+
+
+def of_each(
+    call: Callable[[_Asked], _Found], asked: Collection[_Asked], *, at_once: int, name: str
+) -> list[_Found]:
+    """What the call gives for each, in their order, by `at_once` threads at most; blocks until all end.
+
+    The first failure in that order is raised when the calls that have begun are over, and no others begin.
+    Each call has the context of the caller, so its log lines say whose they are. SystemLimit.
+    """
+    if len(asked) < 2:  # noqa: PLR2004  # one needs no thread
+        return [call(one) for one in asked]
+    with ThreadPoolExecutor(min(at_once, len(asked)), thread_name_prefix=name) as pool:
+        with within_limits():
+            found = pool.map(lambda own, one: own.run(call, one), [copy_context() for _ in asked], asked)
+        # The first failure ends the wait, and takes back what has not begun.
+        return list(found)
+
+
+def ahead_of_each(
+    call: Callable[[_Asked], _Found], asked: Iterable[_Asked], *, at_once: int, name: str
+) -> Iterator[_Found]:
+    """What the call gives for each, in their order, of which at most `at_once` are called or kept ahead.
+
+    So memory holds that many answers, however many are asked for. A failure is raised in its place; then,
+    and where the rest is not taken, it waits for the calls that have begun. Context, errors: as of `of_each`.
+    """
+    ahead = deque[Future[_Found]]()
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
+    try:
+        for one in asked:
+            if len(ahead) == at_once:
+                yield ahead.popleft().result()
+            with within_limits():
+                ahead.append(pool.submit(copy_context().run, call, one))
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)

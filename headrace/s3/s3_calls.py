@@ -6,9 +6,9 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpu-abort-incomplete-mpu-l
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
@@ -21,14 +21,16 @@ from headrace.aws.store_answers import (
     answered_ms,
     following,
     headed_object,
+    lacks_etag,
     listed_object,
     needed,
     showing_restores,
 )
-from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, SourceUnavailable
+from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, ObjectMissing, SourceUnavailable
 from headrace.model.objects import S3Object
 from headrace.options.aws_forms import rights_on
 from headrace.options.settings import BackoffSettings, S3Settings
+from headrace.process.threads import of_each
 from headrace.s3.client import BOTOCORES, GetAnswer, GetRequest, attempted, new_s3_client, translate_s3
 from headrace.s3.fast_get import BegunGet, FastGet
 
@@ -159,16 +161,15 @@ class S3Calls:
                     return now.id.etag
             return None
 
-        with ThreadPoolExecutor(_ASKED_AT_ONCE, thread_name_prefix="first-start") as pool:
-            each = zip(keys, pool.map(etag, keys), strict=True)
-            found = {key: there for key, there in each if there is not None}
+        etags = of_each(etag, keys, at_once=_ASKED_AT_ONCE, name="first-start")
+        found = {key: there for key, there in zip(keys, etags, strict=True) if there is not None}
         if not found:
             return {}
         later = self.uploads_under_way(bucket, prefix).ids
         return {key: etag for key, etag in found.items() if under_way.ids[key] <= later.get(key, frozenset())}
 
     def listed(self, bucket: str, prefix: str) -> Iterator[S3Object]:
-        """The objects under `prefix`, by key, a call a thousand; blocks."""
+        """The objects under `prefix`, by key, a call a thousand, and one for each without an ETag; blocks."""
         token: dict[str, Any] = {}
         ask = showing_restores(self._client.list_objects_v2, bucket)
         while True:
@@ -177,12 +178,26 @@ class S3Calls:
                 lambda asked=asked: ask(**asked),  # type: ignore[misc]  # mypy takes the default for an argument
                 what=f"s3://{bucket}/{prefix}",
             )
-            for entry in found.get("Contents", ()):
-                yield listed_object(bucket, entry)
+            entries = found.get("Contents", ())
+            lacking = [entry["Key"] for entry in entries if lacks_etag(entry)]
+            heads = of_each(
+                partial(self._if_there, bucket), lacking, at_once=_ASKED_AT_ONCE, name="list-head"
+            )
+            by_key = dict(zip(lacking, heads, strict=True))
+            for entry in entries:
+                there = by_key[entry["Key"]] if lacks_etag(entry) else listed_object(bucket, entry)
+                if there is not None:
+                    yield there
             more = following(found, token, what=f"s3://{bucket}/{prefix}")
             if more is None:
                 return
             token = more
+
+    def _if_there(self, bucket: str, key: str) -> S3Object | None:
+        try:
+            return self.head(bucket, key)
+        except ObjectMissing:
+            return None
 
     def tags(self, wanted: S3Object) -> dict[str, str]:
         """The tags of an object; none where they may not be read (`s3:GetObjectTagging`). Blocks."""

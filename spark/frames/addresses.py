@@ -33,8 +33,10 @@ def state_directory(path: str) -> str | None:
         return None
     found = _DIRECTORY.fullmatch(path)
     if found is None:
+        other = _ADDRESS.fullmatch(path)
+        why = "" if other is None or other["scheme"] == "file" else f"; {other['scheme']}:// is not reached"
         raise FrameRefused(
             f"state.path = {path!r}: expected a directory that all drivers of the query see, or "
-            "s3://bucket/prefix."
+            f"s3://bucket/prefix{why}."
         )
     return found["path"]

@@ -5,11 +5,11 @@ import operator
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib import import_module
 from itertools import groupby, pairwise
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from pyspark.sql.datasource import (
@@ -34,6 +34,7 @@ from headrace.formats.packed.members import cuts
 from headrace.model.errors import FrameRefused, InvalidObject, ObjectCorrupt, ObjectError
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.slot_protocol import Split
+from headrace.process.threads import of_each
 from headrace.s3 import S3Calls
 from headrace.s3.reader import S3Source
 from spark.frames.column_types import METADATA
@@ -44,7 +45,6 @@ from spark.frames.record_rows import object_values
 _OPEN_COST: Final = 256 * 1024
 _LEAST_BYTES: Final = 4 * 1024 * 1024
 _PLANNERS: Final = 16
-_Asked = TypeVar("_Asked")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -118,16 +118,9 @@ def cuts_of_each(
 ) -> list[tuple[int, ...]]:
     """Where each of these objects is split; nowhere when it is small, or its format does not allow it."""
     large = [found for found in objects if splits_wanted(found, settings.split_bytes)]
-    made = iter(_of_each(lambda found: _cuts_of(settings, calls, found), large))
+    cuts_of = partial(_cuts_of, settings, calls)
+    made = iter(of_each(cuts_of, large, at_once=_PLANNERS, name="frame-planner"))
     return [next(made) if splits_wanted(found, settings.split_bytes) else () for found in objects]
-
-
-def _of_each(call: Callable[[_Asked], tuple[int, ...]], asked: Sequence[_Asked]) -> list[tuple[int, ...]]:
-    """What the call gives for each, in their order: S3 is asked about several at once."""
-    if len(asked) < 2:  # noqa: PLR2004  # one needs no thread
-        return [call(one) for one in asked]
-    with ThreadPoolExecutor(min(_PLANNERS, len(asked)), thread_name_prefix="frame-planner") as pool:
-        return list(pool.map(call, asked))
 
 
 def _cuts_of(settings: FramesSettings, calls: S3Calls, found: S3Object) -> tuple[int, ...]:
@@ -146,7 +139,9 @@ def cuts_begun(
     Another format may not look at them, and each split would be all rows, or cut elsewhere. Of an object that
     is not there as it was the splits stay: no task gets a row of it.
     """
-    made = iter(_of_each(lambda one: _still(settings, calls, *one), [one for one in begun if one[1]]))
+    split = [one for one in begun if one[1]]
+    still = partial(_still, settings, calls)
+    made = iter(of_each(lambda one: still(*one), split, at_once=_PLANNERS, name="frame-planner"))
     return [next(made) if cuts else () for _, cuts in begun]
 
 

@@ -6,7 +6,8 @@ Commands show what the log says of its query, and what the query's next batch wo
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -14,6 +15,7 @@ import structlog
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, InvalidConfiguration
 from headrace.model.objects import ObjectId, S3Object
+from headrace.process.threads import ahead_of_each
 from ingest.source.catalogue import Baseline
 from ingest.source.catalogue.listing_merge import ExclusionReason
 from ingest.source.object_selection import object_filter_of
@@ -50,6 +52,9 @@ _LOG = structlog.get_logger(__name__)
 
 _COMMITTED: Final = "committed.json"
 _READ_AGAIN: Final = 5
+# An S3 answers a request in tens of milliseconds, and a start has up to two hundred entries, and as many
+# snapshots of a hundred. Memory holds so many of them at a time.
+_READ_AT_ONCE: Final = 16
 
 
 class LogAbout(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +90,14 @@ class Committed(msgspec.Struct, frozen=True, kw_only=True):
 
     batch: int
     at_ms: int
+
+
+class _InEntry(NamedTuple):
+    """What a start needs of an entry: of its objects the identities alone."""
+
+    batch: int
+    mark: str | None
+    identities: tuple[bytes, ...]
 
 
 class DiscoveryLog:
@@ -173,6 +186,10 @@ class DiscoveryLog:
         """The objects of a batch, for ever the same; FrameRefused when the log has no such batch."""
         return self._batch(batch).objects
 
+    def objects_of_each(self, batches: Iterable[int]) -> Iterator[tuple[LoggedObject, ...]]:
+        """`objects` of these, several read at once, and some ahead of the one that is taken."""
+        return ahead_of_each(self.objects, batches, at_once=_READ_AT_ONCE, name="frame-log")
+
     def mark(self, batch: int) -> str | None:
         """What tells a batch from another one of its number, None where an older log does not say it."""
         if batch not in self._marks:
@@ -222,30 +239,44 @@ class DiscoveryLog:
     def _load(self) -> None:
         files, identities = self._snapshots()
         self.known.add_sorted(identities)
-        for batch in files.entries:
-            found = self._batch(batch)
-            self._marks[batch] = found.mark
-            self.known.add(identity(ObjectId("", one.key, one.etag)) for one in found.objects)
+        for one in ahead_of_each(self._in_entry, files.entries, at_once=_READ_AT_ONCE, name="frame-log"):
+            self._marks[one.batch] = one.mark
+            self.known.add(one.identities)
         self.last = files.last
         self._compacted = files.spans[-1].last if files.spans else 0
 
+    def _in_entry(self, batch: int) -> _InEntry:
+        found = self._batch(batch)
+        known = tuple(identity(ObjectId("", one.key, one.etag)) for one in found.objects)
+        return _InEntry(batch, found.mark, known)
+
     def _snapshots(self) -> tuple[LogFiles, list[Identities]]:
         """The files in force, and what those of them that are snapshots know."""
-        span: Span | None = None
+        gone: Span | None = None
         for _ in range(_READ_AGAIN):
             files = self._files()
             self._spans = files.spans
             found: list[Identities] = []
-            for span in files.spans:
-                content = self._store.read(span.name)
-                if content is None:
+            for span, identities in zip(files.spans, self._identities(files.spans), strict=True):
+                if identities is None:
                     # Compacted meanwhile, by the query that this one only looks at.
+                    gone = span
                     break
-                found.append(snapshot_identities(content))
+                found.append(identities)
             else:
                 return files, found
-        assert span is not None, "one of them was gone"
-        raise FrameRefused(f"{self.where}/{span.name} is gone: another query compacts this log.")
+        assert gone is not None, "one of them was gone"
+        raise FrameRefused(f"{self.where}/{gone.name} is gone: another query compacts this log.")
+
+    def _identities(self, spans: Iterable[Span]) -> Iterator[Identities | None]:
+        """Those of each snapshot, None for one that is gone. A large one is in memory alone."""
+        for is_small, some in groupby(spans, key=lambda span: span.last - span.first < FAN_IN):
+            at_once = _READ_AT_ONCE if is_small else 1
+            yield from ahead_of_each(self._identities_in, some, at_once=at_once, name="frame-log")
+
+    def _identities_in(self, span: Span) -> Identities | None:
+        content = self._store.read(span.name)
+        return None if content is None else snapshot_identities(content)
 
     def _files(self) -> LogFiles:
         # In this order: a snapshot is there before its entries are gone.
@@ -253,11 +284,14 @@ class DiscoveryLog:
         return log_files([*names, *self._store.names(KNOWN)], self.where)
 
     def _of_entries(self, span: Span) -> Iterator[object]:
-        for batch in range(span.first, span.last + 1):
-            content = self._store.read(entry_name(batch))
-            if content is None:
-                raise FrameRefused(f"{self._place(batch)} is gone: another query compacts this log.")
-            yield snapshot_table([decode_entry(content, self._place(batch))])
+        batches = range(span.first, span.last + 1)
+        yield from ahead_of_each(self._table_of_entry, batches, at_once=_READ_AT_ONCE, name="frame-log")
+
+    def _table_of_entry(self, batch: int) -> object:
+        content = self._store.read(entry_name(batch))
+        if content is None:
+            raise FrameRefused(f"{self._place(batch)} is gone: another query compacts this log.")
+        return snapshot_table([decode_entry(content, self._place(batch))])
 
     def _merged(self, spans: Iterable[Span]) -> Iterator[object]:
         for span in spans:
@@ -328,7 +362,7 @@ def log_status(settings: FramesSettings) -> Shape:
     done = 0 if committed is None else committed.batch
     # A query commits each batch after the next one was made: there are more only where it cannot go on.
     open_batches = range(max(done + 1, log.last - _MOST_OPEN + 1), log.last + 1)
-    pending = [one for batch in open_batches for one in log.objects(batch)]
+    pending = [one.size for objects in log.objects_of_each(open_batches) for one in objects]
     return {
         **shape,
         "known": len(log.known),
@@ -336,7 +370,7 @@ def log_status(settings: FramesSettings) -> Shape:
         "committed_batch": done,
         "committed_ms": None if committed is None else committed.at_ms,
         "made_ms": about.made_ms,
-        **_pending(one.size for one in pending),
+        **_pending(pending),
     }
 
 

@@ -1,17 +1,17 @@
 """The completion of what tasks have sent, in the driver, and the sentences about what cannot be completed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Final, TypeVar
+from typing import Final
 
 import structlog
 
 from headrace.model.clock import wall_ms
 from headrace.model.errors import FrameRefused, HeadraceError, ObjectForbidden
 from headrace.model.sink_entries import SealedObject, Upload, UploadAge
+from headrace.process.threads import of_each
 from headrace.s3.completion import CompletionState
 from headrace.s3.s3_calls import upload_expiry
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
@@ -19,8 +19,6 @@ from spark.frames.written_batches import WrittenBatches
 from spark.sink.sink_work import SinkTaskSettings
 
 _LOG = structlog.get_logger(__name__)
-
-_Found = TypeVar("_Found")
 
 _COMPLETERS: Final = 8
 _SHOWN: Final = 3
@@ -77,7 +75,8 @@ def complete(completer: "Completer", objects: Sequence[SealedObject]) -> None:
         return
     try:
         try:
-            problems = [found for found in _of_each(completer.complete, objects) if found is not None]
+            answers = of_each(completer.complete, objects, at_once=_COMPLETERS, name="frame-completer")
+            problems = [found for found in answers if found is not None]
         finally:
             # Also where another object could not be completed: the commit comes again.
             completer.note_left(objects)
@@ -100,11 +99,6 @@ def complete_if_free(completer: "Completer", objects: Sequence[SealedObject]) ->
     # What another sink has put there with the same bytes is complete; any other is refused.
     complete(completer, taken)
     complete(completer, others)
-
-
-def _of_each(call: Callable[[SealedObject], _Found], objects: Sequence[SealedObject]) -> list[_Found]:
-    with ThreadPoolExecutor(_COMPLETERS, thread_name_prefix="frame-completer") as pool:
-        return list(pool.map(call, objects))
 
 
 class Completer:
@@ -135,7 +129,7 @@ class Completer:
 
     def by_name(self, objects: Sequence[SealedObject]) -> Iterator[list[SealedObject]]:
         """The objects with those uploads whose names are taken, then with those whose are not."""
-        _of_each(self._look, objects)
+        of_each(self._look, objects, at_once=_COMPLETERS, name="frame-completer")
         for are_taken in (True, False):
             uploads = [tuple(up for up in one.uploads if (up in self._taken) is are_taken) for one in objects]
             yield [replace(one, uploads=some) for one, some in zip(objects, uploads, strict=True) if some]
@@ -234,8 +228,11 @@ def give_up(sink: SinkTaskSettings, objects: Sequence[SealedObject]) -> None:
     if not objects:
         return
     calls = _uploads(sink)
-    for sealed in objects:
-        for upload in sealed.uploads:
-            with suppress(HeadraceError):
-                calls.abort(sealed.bucket, upload.key, upload.upload_id)
+
+    def end(bucket: str, upload: Upload) -> None:
+        with suppress(HeadraceError):
+            calls.abort(bucket, upload.key, upload.upload_id)
+
+    uploads = [(sealed.bucket, upload) for sealed in objects for upload in sealed.uploads]
+    of_each(lambda one: end(*one), uploads, at_once=_COMPLETERS, name="frame-give-up")
     _LOG.info("uploads_given_up", objects=len(objects))

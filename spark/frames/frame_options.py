@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from headrace.model.clock import us_since_1970
 from headrace.model.errors import FrameRefused
 from headrace.model.objects import S3Object
 from headrace.model.text_formatting import did_you_mean
@@ -58,7 +59,7 @@ def _instant(text: str) -> int:
         found = datetime.fromisoformat(text)
     except ValueError as error:
         raise FormError("it is not one") from error
-    return int((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    return us_since_1970(found)
 
 
 _INSTANT: Final[Form[int]] = Form(
@@ -209,8 +210,8 @@ class FramesSettings:
     state_path: str | None
     rows: Rows
     limits: ReadLimits
-    modified_after_ms: int | None
-    modified_before_ms: int | None
+    modified_after_us: int | None
+    modified_before_us: int | None
     on_superseded: OnSuperseded
     evolution: Evolution
     samples: int
@@ -222,10 +223,9 @@ class FramesSettings:
 
     def is_in_time(self, found: S3Object) -> bool:
         """Whether the object is one of those of `modifiedAfter` and `modifiedBefore`."""
-        after, before = self.modified_after_ms, self.modified_before_ms
-        return (after is None or found.last_modified_ms > after) and (
-            before is None or found.last_modified_ms < before
-        )
+        after, before = self.modified_after_us, self.modified_before_us
+        modified_us = found.last_modified_ms * 1000
+        return (after is None or modified_us > after) and (before is None or modified_us < before)
 
     def is_state(self, key: str) -> bool:
         """Whether an object is a file of the query's own `state.path`, which may lie in what is read."""
@@ -291,8 +291,8 @@ def _read(items: tuple[tuple[str, str], ...]) -> FramesSettings:
         state_path=values[STATE_PATH.name],
         rows=rows,
         limits=ReadLimits(max_files=values[MAX_FILES.name], max_bytes=values[MAX_BYTES.name]),
-        modified_after_ms=values[MODIFIED_AFTER.name],
-        modified_before_ms=values[MODIFIED_BEFORE.name],
+        modified_after_us=values[MODIFIED_AFTER.name],
+        modified_before_us=values[MODIFIED_BEFORE.name],
         on_superseded=values[ON_SUPERSEDED.name],
         evolution=values[EVOLUTION.name],
         samples=values[SAMPLES.name],
@@ -362,6 +362,11 @@ def split_options(
     path = next((value for name, value in options.items() if name.lower() == "path"), None)
     if path:
         _take_path(path, others, problems)
+    elif "aws.s3.bucket.name" not in others:
+        problems.append(
+            "path: is missing; give s3://bucket/prefix to load or save, as an option, or aws.s3.bucket.name"
+        )
+        others["aws.s3.bucket.name"] = "of-the-path"
     return own, others, problems
 
 

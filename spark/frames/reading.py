@@ -40,6 +40,7 @@ from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
+from spark.frames.in_a_sentence import as_a_sentence
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.record_rows import (
@@ -90,11 +91,7 @@ class ReadTask(Shipped):
         try:
             yield from self._read(partition)
         except HeadraceError as error:
-            sentence = str(error)
-        else:
-            return
-        # Without its causes: PySpark shows the stack of each before the sentence.
-        raise FrameRefused(sentence)
+            raise as_a_sentence(error) from None
 
     def _read(self, partition: FramePartition) -> Iterator[Any]:
         if not partition.splits:
@@ -162,7 +159,7 @@ class _Reading:
         except (ObjectCorrupt, InvalidObject) as error:
             if self._settings.shared.errors.tolerance is Tolerance.NONE:
                 raise FrameRefused(
-                    f"{error} errors.tolerance=all keeps what could be read of it and notes the rest in "
+                    f"{error} {self._tolerant} keeps what could be read of it and notes the rest in "
                     f"state.path/{BAD}{self._ways_past()}."
                 ) from error
             self._note(split, None, reason=type(error).__name__, message=str(error), raw=None)
@@ -303,10 +300,15 @@ class _Reading:
             correct = "Correct the object, or set" if self._partition.batch is None else "Set"
             raise FrameRefused(
                 f"{split.object.id.url} has a bad row at {where} ({reason}): {message}. {correct} "
-                f"errors.tolerance=all, which leaves such rows out and notes them in state.path/{BAD}"
+                f"{self._tolerant}, which leaves such rows out and notes them in state.path/{BAD}"
                 f"{self._ways_past()}."
             )
         self._note(split, position, reason=reason, message=message, raw=raw)
+
+    @property
+    def _tolerant(self) -> str:
+        """What has bad rows noted, and what that needs where the query does not have it."""
+        return f"errors.tolerance=all{'' if self._settings.state_path else ' with a state.path'}"
 
     def _ways_past(self) -> str:
         """How a stream gets past an object of its batch, which comes again as it is in the log."""

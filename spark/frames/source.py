@@ -53,7 +53,7 @@ from spark.frames.batch_splits import (
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
-from spark.frames.in_a_sentence import in_a_sentence
+from spark.frames.in_a_sentence import as_a_sentence, in_a_sentence
 from spark.frames.inference import (
     METADATA_FIELD,
     PARTITION_COLUMNS,
@@ -69,6 +69,7 @@ from spark.frames.inference import (
 )
 from spark.frames.log_store import log_store
 from spark.frames.reading import ReadTask, s3_calls
+from spark.frames.refused_stream import RefusedStream
 
 if TYPE_CHECKING:
     from spark.frames.running_stream import RunningStream
@@ -119,9 +120,14 @@ class HeadraceSource(DataSource):
         settings = reading_settings(self.options)
         return HeadraceReader(settings, _task(settings, schema, is_inferred=self.is_inferred))
 
-    @in_a_sentence
-    def streamReader(self, schema: StructType) -> "HeadraceStreamReader":  # noqa: N802  # PySpark's name
-        """The reader of what is there and of what comes."""
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802  # PySpark's name
+        """The reader of what is there and of what comes, or one that refuses the query at its first call."""
+        try:
+            return self._stream_reader(schema)
+        except HeadraceError as error:
+            return RefusedStream(str(as_a_sentence(error)))
+
+    def _stream_reader(self, schema: StructType) -> "HeadraceStreamReader":
         settings = reading_settings(self.options)
         if settings.state_path is None:
             raise FrameRefused(f"{STATE_PATH.name} is missing: a stream keeps its discovery log there.")

@@ -10,5 +10,5 @@ object_shape          what an object consists of; object_keys: its key
 slot_uploads          memory, disk and parts of all of them, what S3 has not completed; spill, send_pool
 partition_offsets     how far a partition is; sink_transaction: where that is committed
 bad_records           dead letters
-frame_writer          rows of a user's query instead of records
+frame_writer          rows of a user's query instead of records; frame_records: as records of Kafka
 """

@@ -6,36 +6,24 @@ batch that Spark repeats puts the same objects again.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
-from typing import Any, Final
+from itertools import chain
+from typing import Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import structlog
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    NullType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
 from headrace.kafka.producer import IdempotentProducer
 from headrace.model.clock import wall_ms
-from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, KafkaRecords
+from headrace.model.columns import KafkaRecords
 from headrace.model.errors import AccessDenied, FrameRefused, HeadraceError, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, TopicPartition
 from headrace.model.sink_protocol import PartitionGrant
-from headrace.names.archive_names import is_topic_name
 from headrace.options.sink_settings import SinkSettings
 from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.bad_records import DeadLetter, DeadLetters
+from spark.sink.frame_records import records_of
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import RoutedTools
@@ -49,8 +37,6 @@ RESULT_SCHEMA: Final = "error string, records bigint, objects bigint, bad bigint
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type", "key", "value", "headers")
 """The columns that `write_rows` takes: a text, numbers, bytes; headers are lists of key and value."""
 
-_NO_TIME_US: Final = -1_000
-"""What Spark's Kafka source has for a record without a time."""
 _WAIT_SECONDS: Final = 0.1
 # A task may wait for hours, which nothing else shows.
 _FIRST_TELL_SECONDS: Final = 30.0
@@ -288,159 +274,6 @@ class FrameWriter:
 
 def _too_long(work: PartitionWork, why: str) -> FrameRefused:
     return FrameRefused(f"{work.partition} could not be written for {PATIENCE_SECONDS:.0f} s: {why}")
-
-
-# What Arrow makes bytes of, and a time: without a zone, or as a number, it might be another one.
-_WRITTEN_AS: Final[Mapping[str, tuple[type[DataType], ...]]] = {
-    "key": (BinaryType, StringType, NullType),
-    "value": (BinaryType, StringType, NullType),
-    "timestamp": (TimestampType, NullType),
-}
-_HEADER: Final = {"key": StringType(), "value": BinaryType()}
-_HEADERS: Final = "array<struct<key:string,value:binary>>"
-
-
-def refuse_another_type(field: StructField) -> None:
-    """FrameRefused for a column of a record that has a type of which it cannot be made."""
-    expected = _WRITTEN_AS.get(field.name)
-    wanted = None
-    if expected is not None and not isinstance(field.dataType, expected):
-        wanted = "timestamp" if field.name == "timestamp" else "binary or string"
-    if field.name == "headers" and not _has_headers(field.dataType):
-        wanted = _HEADERS
-    if wanted is not None:
-        fix = ", or make a text of it with to_json" if field.name in {"key", "value"} else ""
-        raise FrameRefused(
-            f"The column {field.name} of the frame is {field.dataType.simpleString()}: it has to be "
-            f"{wanted}; cast it{fix}."
-        )
-
-
-def _has_headers(kind: DataType) -> bool:
-    if isinstance(kind, NullType):
-        return True
-    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType)):
-        return False
-    types = {field.name: field.dataType for field in kind.elementType.fields}
-    return all(isinstance(types.get(name), type(wanted)) for name, wanted in _HEADER.items())
-
-
-def record_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of any frame of records with the columns that the writer takes; FrameRefused for odd values."""
-    count = batch.num_rows
-
-    def column(name: str, kind: Any, default: Any = None) -> Any:
-        index = batch.schema.get_field_index(name)
-        if index < 0:
-            return pa.nulls(count, kind) if default is None else pa.repeat(pa.scalar(default, kind), count)
-        array = batch.column(index)
-        try:
-            return array if array.type.equals(kind) else array.cast(kind)
-        except pa.ArrowException as error:
-            raise FrameRefused(f"A row of the frame has a {name} that is not {kind}: {error}.") from error
-
-    kinds = pc.fill_null(column("timestampType", pa.int64(), 0), 0)
-    index = batch.schema.get_field_index("headers")
-    return pa.RecordBatch.from_pydict(
-        {
-            "topic": column("topic", pa.string()),
-            "partition": column("partition", pa.int32()),
-            "offset": column("offset", pa.int64()),
-            "timestamp_ms": _milliseconds(batch),
-            # Kafka's protocol counts from 0 for none, and Spark as Java's client does, from -1.
-            "timestamp_type": pc.add(kinds, 1),
-            "key": column("key", pa.binary()),
-            "value": column("value", pa.binary()),
-            "headers": pa.nulls(count) if index < 0 else batch.column(index),
-        }
-    )
-
-
-def _milliseconds(batch: pa.RecordBatch) -> pa.Array:
-    """Spark's microseconds as Kafka's time; a null is no time."""
-    index = batch.schema.get_field_index("timestamp")
-    if index < 0:
-        return pa.repeat(pa.scalar(-1, pa.int64()), batch.num_rows)
-    stamps = batch.column(index).cast(pa.timestamp("us"))
-    numbers = pc.fill_null(stamps.cast(pa.int64()), _NO_TIME_US)
-    is_odd = pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, _NO_TIME_US))
-    if pc.any(is_odd).as_py():
-        raise _before_1970(stamps.filter(is_odd)[0])
-    return pc.divide(numbers, 1000)
-
-
-def _before_1970(stamp: Any) -> FrameRefused:
-    # Spark has times of which Python has no objects.
-    shown = stamp.cast(pa.string())
-    return FrameRefused(
-        f"A row of the frame has the timestamp {shown} (UTC): Kafka has none before 1970; write a null, or "
-        "no timestamp."
-    )
-
-
-def records_of(batch: pa.RecordBatch) -> Iterator[KafkaRecords]:
-    """The records of each topic-partition of a batch whose rows are sorted.
-
-    FrameRefused for a place that is null or negative, for a topic that Kafka would not have, and for a time
-    before 1970.
-    """
-    if batch.num_rows == 0:
-        return
-    for name in ("topic", "partition", "offset"):
-        if batch.column(name).null_count:
-            raise FrameRefused(f"A row of the frame has no {name}: rows are those of Spark's Kafka source.")
-    for name in ("partition", "offset"):
-        least = int(batch.column(name).to_numpy().min())
-        if least < 0:
-            raise FrameRefused(f"A row of the frame has {name} {least}: it is 0 at least, as Kafka has it.")
-    earliest = pc.min(batch.column("timestamp_ms"))
-    if earliest.as_py() < NO_TIMESTAMP:
-        raise _before_1970(earliest.cast(pa.timestamp("ms")))
-    topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
-    names = topics.to_numpy(zero_copy_only=False)
-    changed = np.flatnonzero((names[1:] != names[:-1]) | (partitions[1:] != partitions[:-1])) + 1
-    for begin, end in pairwise([0, *changed.tolist(), batch.num_rows]):
-        if not is_topic_name(str(names[begin])):
-            raise FrameRefused(
-                f"A row of the frame has the topic {str(names[begin])!r}: Kafka's names are 1 to 249 of "
-                "a-z A-Z 0-9 . _ -, and not `.` or `..`."
-            )
-        part = batch.slice(begin, end - begin)
-        yield KafkaRecords(
-            topic=str(names[begin]),
-            partition=int(partitions[begin]),
-            offsets=_numbers(part.column("offset")),
-            timestamps_ms=_numbers(part.column("timestamp_ms")),
-            timestamp_types=_numbers(part.column("timestamp_type")),
-            keys=_column(part.column("key")),
-            values=_column(part.column("value")),
-            headers=_headers(part.column("headers")),
-        )
-
-
-def _numbers(array: Any) -> Any:
-    return array.cast(pa.int64()).to_numpy()
-
-
-def _column(array: Any) -> Column:
-    """The bytes of an array of binary over its own buffer."""
-    array = array.cast(pa.large_binary())
-    _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    lengths = np.diff(starts)
-    if array.null_count:
-        lengths[array.is_null().to_numpy(zero_copy_only=False)] = NULL_LENGTH
-    return Column(buffer=memoryview(data or b""), starts=starts[:-1].copy(), lengths=lengths)
-
-
-def _headers(array: Any) -> list[Headers] | None:
-    """The headers of each row; FrameRefused for one without a name, which Kafka does not have."""
-    if array.null_count == len(array):
-        return None
-    flat = array.flatten()
-    if flat.null_count or flat.field("key").null_count:
-        raise FrameRefused("A row of the frame has a header without a key: leave it out, or give it one.")
-    return [tuple((one["key"], one["value"]) for one in row or ()) for row in array.to_pylist()]
 
 
 def _closing(sink: SinkSettings) -> SinkSettings:

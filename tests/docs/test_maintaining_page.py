@@ -27,6 +27,8 @@ _STARTERS: Final = {
     "Thread": "name",
     "Timer": None,
     "ThreadPoolExecutor": "thread_name_prefix",
+    "of_each": "name",
+    "ahead_of_each": "name",
     "to_thread": None,
     "run_in_executor": None,
     "ThreadPool": None,
@@ -86,6 +88,7 @@ def test_the_table_has_each_thread_and_no_other() -> None:
         ("threading.Timer(1.0, run)", "(timer)"),
         ("await asyncio.to_thread(run)", "(to_thread)"),
         ("ThreadPoolExecutor(2, thread_name_prefix='fence')", "fence"),
+        ("of_each(call, ids, at_once=2, name='fence')", "fence"),
         ("class Server(socketserver.ThreadingMixIn, TCPServer): ...", "(connection)"),
     ],
 )

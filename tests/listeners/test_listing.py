@@ -166,7 +166,36 @@ def test_keys_that_were_rotated_are_no_failure(times: int, reported: int) -> Non
     assert service.keys == ["k"]
 
 
-@pytest.mark.parametrize("name", ["ETag", "Size", "LastModified"])
+@pytest.mark.parametrize("etag", [None, "", '""'])
+def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | None) -> None:
+    """AIStore, S3Proxy and others list some so: it was a failure of the listing, of all keys after it."""
+
+    class Lacking(FakeBucket):
+        async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+            answer = await super().list_objects_v2(**arguments)
+            for entry in answer["Contents"]:
+                if entry["Key"] not in {"a", "in/"}:
+                    entry["ETag"] = etag
+                    if etag is None:
+                        del entry["ETag"]
+            return answer
+
+        async def head_object(self, **arguments: Any) -> Mapping[str, Any]:
+            found = await super().head_object(**arguments)
+            if arguments["Key"] == "gone":
+                raise service_error("404", 404, "HeadObject")
+            return found
+
+    client = Lacking(["a", "b", "gone", "in/", *(f"k{number}" for number in range(20))])
+    service, _ = _list(client)
+    assert service.of(ListingFailed) == []
+    assert [found.id.etag for found in service.of(ListingPage)[0].objects] == [
+        f"etag-{key}" for key in sorted(client.keys) if key != "gone"
+    ]
+    assert sorted(client.heads) == sorted(set(client.keys) - {"a", "in/"})
+
+
+@pytest.mark.parametrize("name", ["Size", "LastModified"])
 def test_an_entry_that_lacks_something_is_a_failure_of_the_listing(name: str) -> None:
     """Which is told, and the page is asked for again: nothing is left out, and the listing does not end."""
 

@@ -25,7 +25,19 @@ class FakeBucket:
     ignores: frozenset[str] = frozenset()
     shown: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     calls: list[Mapping[str, Any]] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
     _tokens: dict[str, str] = field(default_factory=dict)
+
+    async def head_object(self, **arguments: Any) -> Mapping[str, Any]:
+        """What a listing shows of the key, and its ETag."""
+        key = arguments["Key"]
+        self.heads.append(key)
+        found = {**_entry(key), **self.shown.get(key, {})}
+        return {
+            "ContentLength": found["Size"],
+            "ETag": f'"etag-{key}"',
+            "LastModified": found["LastModified"],
+        }
 
     async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
         """One page."""

@@ -15,11 +15,19 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.store_answers import following, listed_object, refuse_strangers, showing_restores
+from headrace.aws.store_answers import (
+    following,
+    headed_object,
+    lacks_etag,
+    listed_object,
+    refuse_strangers,
+    showing_restores,
+)
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import (
     AccessDenied,
     HeadraceError,
+    ObjectMissing,
     ResourceMissing,
     SourceUnavailable,
     first_refusal,
@@ -60,8 +68,10 @@ def list_pages(
     while True:
         answer = _asked(call, settings, prefix=prefix, token=token, sleep=sleep)
         more = following(answer, token, what=f"aws.s3.bucket.name = {settings.bucket!r}")
-        objects = tuple(listed_object(settings.bucket, entry) for entry in answer.get("Contents", ()))
-        last = objects[-1].id.key if objects else position
+        entries = answer.get("Contents", ())
+        each = (_object(client, settings, entry, sleep=sleep) for entry in entries)
+        objects = tuple(found for found in each if found is not None)
+        last = entries[-1]["Key"] if entries else position
         yield KeysPage(
             after_key=position,
             through_key=None if more is None else last,
@@ -130,6 +140,25 @@ def object_request(settings: S3Settings, wanted: S3Object) -> dict[str, Any]:
     return {"Bucket": wanted.id.bucket, "Key": wanted.id.key, **payer}
 
 
+def _object(
+    client: Any, settings: S3Settings, entry: Mapping[str, Any], *, sleep: Callable[[float], None]
+) -> S3Object | None:
+    """The object of an entry, asked for where the store leaves its ETag out; None for one that is gone."""
+    if not lacks_etag(entry):
+        return listed_object(settings.bucket, entry)
+    bucket, key = settings.bucket, entry["Key"]
+    payer = {"RequestPayer": "requester"} if settings.requester_pays else {}
+
+    def ask() -> S3Object:
+        with translated_errors(f"s3://{bucket}/{key}"):
+            return headed_object(bucket, key, client.head_object(Bucket=bucket, Key=key, **payer))
+
+    try:
+        return _attempts(settings, sleep)(ask)
+    except ObjectMissing:
+        return None
+
+
 def _asked(
     call: Callable[..., Mapping[str, Any]],
     settings: S3Settings,
@@ -146,8 +175,12 @@ def _asked(
         with translated_errors(f"aws.s3.bucket.name = {settings.bucket!r}"):
             return call(**arguments)
 
+    return _attempts(settings, sleep)(ask)
+
+
+def _attempts(settings: S3Settings, sleep: Callable[[float], None]) -> tenacity.Retrying:
     backoff = settings.backoff
-    attempts: tenacity.Retrying = tenacity.Retrying(
+    return tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(SourceUnavailable),
         stop=tenacity.stop_after_attempt(1 + backoff.max_retries),
         wait=tenacity.wait_random_exponential(
@@ -156,7 +189,6 @@ def _asked(
         sleep=sleep,
         reraise=True,
     )
-    return attempts(ask)
 
 
 _CONNECT_SECONDS: Final = 5

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.aws.glue import GlueRegistry, glue_versions
 from headrace.model.errors import SourceUnavailable
+from headrace.model.objects import ObjectId, S3Object
 from headrace.model.sink_entries import Upload
 from headrace.options.schema_settings import GlueSettings, GlueWriting
 from headrace.options.secret import Secret
@@ -133,7 +134,7 @@ def test_an_action_on_an_object_that_is_there_was_not_done(stranger: Stranger, c
 
 
 LISTED: Final = (
-    b"<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated><Contents><Key>k</Key><Size>3</Size>"
+    b"<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated><Contents><Key>k</Key>%s"
     b"<LastModified>2026-01-01T00:00:00Z</LastModified></Contents></ListBucketResult>"
 )
 UPLOADED: Final = (
@@ -144,15 +145,26 @@ UPLOADED: Final = (
 
 def test_an_answer_that_lacks_what_is_read_is_told_by_its_name(stranger: Stranger) -> None:
     """S3 sends it always; a proxy, or a store that is not quite S3, may not."""
-    stranger.content_type, stranger.body = "application/xml", LISTED
+    stranger.content_type, stranger.body = "application/xml", LISTED % b"<ETag>e</ETag>"
     stranger.has_object, stranger.tells_time = True, False
     client = aws_clients(configured({"aws.s3.endpoint": stranger.settings.endpoint, **KEYS})).s3
-    for read in (
+    readers: list[Callable[[], list[S3Object]]] = [
         lambda: list(stranger.calls.listed(BUCKET, "")),
-        lambda: list(list_pages(client, stranger.settings, prefix="")),
-    ):
-        with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/k in a listing was .* without ETag"):
+        lambda: [
+            found for page in list_pages(client, stranger.settings, prefix="") for found in page.objects
+        ],
+    ]
+    for read in readers:
+        stranger.body = LISTED % b"<ETag>e</ETag>"
+        with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/k in a listing was .* without Size"):
             read()
+        # Of one without its ETag the object is asked.
+        stranger.body = LISTED % b"<Size>3</Size>"
+        with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/k was answered without Last-Modified"):
+            read()
+        stranger.tells_time = True
+        assert [found.id for found in read()] == [ObjectId(BUCKET, "k", ETAG)]
+        stranger.tells_time = False
     with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/ was answered without Date"):
         stranger.calls.clock_ms(BUCKET, "")
     with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/key was answered without Last-Modified"):

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import threading
 from collections.abc import Iterable
 from io import BytesIO
 from pathlib import Path
@@ -295,14 +296,17 @@ def test_a_log_that_is_compacted_in_the_middle_of_a_start(
 
     class Busy(DirectoryStore):
         calls = -1
+        turns = threading.RLock()
 
         def read(self, name: str) -> bytes | None:
-            self.turn()
-            return super().read(name)
+            with self.turns:
+                self.turn()
+                return super().read(name)
 
         def names(self, folder: str) -> list[str]:
-            self.turn()
-            return super().names(folder)
+            with self.turns:
+                self.turn()
+                return super().names(folder)
 
         def turn(self) -> None:
             self.calls += 1
@@ -316,6 +320,41 @@ def test_a_log_that_is_compacted_in_the_middle_of_a_start(
     assert log.last in {9, 10}
     assert len(log.known) == 2 * log.last
     assert all(log.objects(batch) == tuple(some(batch)) for batch in range(1, 10))
+
+
+def test_a_start_reads_several_files_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3 takes its time for each answer, and there are hundreds; memory holds a few, of large ones one."""
+    for module in (log_entries, discovery_log):
+        monkeypatch.setattr(module, "FAN_IN", 2)
+    monkeypatch.setattr(discovery_log, "_READ_AT_ONCE", 2)
+    log = open_log(DirectoryStore(tmp_path))
+    for batch in range(1, 9):
+        log.append(some(batch))
+        if batch == 6:
+            log.commit(batch)
+    assert DirectoryStore(tmp_path).names("known") == [Span(1, 4).name, Span(5, 6).name]
+    log.append(some(9))
+    log.append(some(10))
+
+    class InTwos(DirectoryStore):
+        both = threading.Barrier(2)
+        under_way: set[str] = set()  # noqa: RUF012  # one instance
+        most: tuple[str, ...] = ()
+
+        def read(self, name: str) -> bytes | None:
+            if not name.startswith("entries/"):
+                return super().read(name)
+            self.under_way.add(name)
+            self.both.wait(60)
+            self.most = max(self.most, tuple(self.under_way), key=len)
+            self.both.wait(60)
+            self.under_way.discard(name)
+            return super().read(name)
+
+    store = InTwos(tmp_path)
+    again = open_log(store)
+    assert (again.last, len(again.known), len(store.most)) == (10, 20, 2)
+    assert list(again.objects_of_each(range(7, 11))) == [tuple(some(batch)) for batch in range(7, 11)]
 
 
 def test_an_answer_that_was_lost(tmp_path: Path) -> None:

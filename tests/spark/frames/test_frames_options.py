@@ -1,13 +1,17 @@
 """The options of a query: what they become, and what is said of those that cannot be."""
 
 import dataclasses
+import io
 import json
+import logging
 import pickle
 import re
 import subprocess
 import sys
+import traceback
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,7 +57,7 @@ from spark.frames.source import HeadraceSource
 from spark.frames.writing import writing_settings
 from spark.installed.sitecustomize import FOLDER
 from spark.session import build_code_archive
-from spark.sink.frame_writer import record_columns, records_of
+from spark.sink.frame_records import record_columns, records_of
 
 
 class Keeper:
@@ -87,7 +91,7 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
     [
         ({}, "There are no options: give .load('s3://bucket/prefix/')"),
         ({"option.rows": "columns", "rows": "columns", "Provider": "headrace"}, "CREATE TEMPORARY VIEW"),
-        ({"rows": "columns"}, "aws.s3.bucket.name: is missing"),
+        ({"rows": "columns"}, "path: is missing; give s3://bucket/prefix to load"),
         ({"path": "s3a://b12/in/2026-*/"}, "globs: end it before * and set object.include = 'in/2026-*/'"),
         ({"path": "s3a://b12/{in,out}/"}, "end it before { and set object.include"),
         ({"path": "s3a://b12/in/a?[0-9]"}, "end it before ? and set object.include"),
@@ -321,14 +325,17 @@ def test_several_paths_are_one_problem() -> None:
         ("S3A://b12/s?x", "s3://b12/s?x"),
         ("dbfs:/x", None),
         ("hdfs://n/x", None),
+        ("abfss://c@a/x", None),
     ],
 )
 def test_places_of_a_log(path: str, place: str | None) -> None:
     """Two places are never one, whatever signs they have."""
     s3 = reading_settings({"path": "s3://b12/"}).shared.s3
     if place is None:
-        with pytest.raises(FrameRefused, match="expected a directory that all drivers"):
+        with pytest.raises(FrameRefused, match="expected a directory that all drivers") as refused:
             log_store(path, s3)
+        scheme, is_address, _ = path.partition("://")
+        assert (f"; {scheme}:// is not reached." in str(refused.value)) is bool(is_address)
     else:
         assert log_store(path, s3).where.rstrip("/") == place
 
@@ -544,8 +551,12 @@ def test_a_local_session_runs_the_python_that_registers(
     assert [one.name() for one in registered] == ["headrace", "headrace"]
 
 
-def test_a_refusal_has_no_causes(tmp_path: Path) -> None:
-    """PySpark would show each of them with its stack."""
+def test_a_refusal_shows_no_causes(tmp_path: Path) -> None:
+    """PySpark would show each of them with its stack. Who debugs has them by Python's logging."""
+    said = io.StringIO()
+    logger, handler = logging.getLogger("spark.frames"), logging.StreamHandler(said)
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
     (tmp_path / "file").touch()
     given = {
         "path": "s3://b12/",
@@ -559,8 +570,12 @@ def test_a_refusal_has_no_causes(tmp_path: Path) -> None:
         FrameRefused, match=r"file' may not be read and written \(Not a directory\)"
     ) as raised:
         reader.initialOffset()
-    assert raised.value.__cause__ is None
-    assert raised.value.__context__ is None
+    logger.removeHandler(handler)
+    logger.setLevel(logging.NOTSET)
+    shown = traceback.TracebackException.from_exception(raised.value, compact=True)
+    assert "NotADirectoryError" not in "".join(shown.format())
+    assert said.getvalue().startswith(str(raised.value))
+    assert "NotADirectoryError" in said.getvalue()
 
 
 def test_a_frame_that_holds_no_records() -> None:
@@ -579,12 +594,45 @@ def test_a_frame_that_holds_no_records() -> None:
         writing_settings({"path": "s3://b12/", "rows": "columns"}, _RECORDS, overwrites=False)
 
 
+def test_an_object_is_held_against_the_time_that_was_given() -> None:
+    """Which may be finer than S3's: one of the same millisecond is before it or after it."""
+    found = object_of(1, 1)
+    for option, text, is_in in (
+        ("modifiedAfter", "1970-01-01T00:00:01", False),
+        ("modifiedAfter", "1970-01-01T00:00:01.000001", False),
+        ("modifiedAfter", "1970-01-01T01:00:00.999999+01:00", True),
+        ("modifiedBefore", "1970-01-01T00:00:01", False),
+        ("modifiedBefore", "1970-01-01T00:00:01.000001", True),
+        ("modifiedBefore", "1970-01-01T00:00:00.999999", False),
+    ):
+        assert reading_settings({"path": "s3://b12/", option: text}).is_in_time(found) is is_in, (
+            option,
+            text,
+        )
+
+
+def test_a_stream_is_refused_at_its_first_call() -> None:
+    """PySpark showed an error of its own last where it got no reader: `cannot access local variable`."""
+    said = "state.path is missing: a stream keeps its discovery log there."
+    reader: Any = HeadraceSource({"path": "s3://b12/"}).streamReader(_RECORDS)
+    for call in (
+        reader.initialOffset,
+        reader.prepareForTriggerAvailableNow,
+        partial(reader.latestOffset, {}, reader.getDefaultReadLimit()),
+        partial(reader.partitions, {}, {}),
+    ):
+        with pytest.raises(FrameRefused) as refused:
+            call()
+        assert str(refused.value) == said
+    reader.stop()
+
+
 @pytest.mark.parametrize("place", ["s3://b12", "s3:///state", "hdfs://name/state", "file://host/state", ""])
 def test_a_state_path_that_is_no_place(place: str) -> None:
     """Before any row is read or sent: a writer needs it at its first commit, and a task at a bad row."""
     given = {"path": "s3://b12/", "state.path": place}
     for refused in (
-        lambda: HeadraceSource(given).streamReader(_RECORDS),
+        lambda: HeadraceSource(given).streamReader(_RECORDS).initialOffset(),
         lambda: HeadraceSource(given).reader(_RECORDS),
         lambda: HeadraceSource(given).streamWriter(_RECORDS, overwrite=False),
         lambda: HeadraceSource({**given, "no.option": "1"}).writer(_RECORDS, overwrite=False),
@@ -702,6 +750,22 @@ def test_a_value_that_no_record_has_is_refused(changed: dict[str, Any]) -> None:
     named = next(iter(changed)).removesuffix("s")
     with pytest.raises(FrameRefused, match=rf"A row of the frame has a {named} (that is not|without a key)"):
         list(records_of(record_columns(pa.RecordBatch.from_pydict(columns))))
+
+
+@pytest.mark.parametrize("kind", [-2, 2, 2**62])
+def test_a_type_of_time_that_kafka_does_not_have_is_refused(kind: int) -> None:
+    """It was written as if the producer had given the time."""
+    columns: dict[str, Any] = {"topic": ["a"] * 4, "partition": [0] * 4, "offset": [0, 1, 2, 3]}
+    for kinds, refused in (
+        ([-1, 0, 1, None], None),
+        ([0, kind, 0, 0], f"has timestampType {kind}: Kafka has -1"),
+    ):
+        batch = pa.RecordBatch.from_pydict({**columns, "timestampType": pa.array(kinds)})
+        if refused is None:
+            assert next(records_of(record_columns(batch))).timestamp_types.tolist() == [0, 1, 2, 1]
+        else:
+            with pytest.raises(FrameRefused, match=refused):
+                list(records_of(record_columns(batch)))
 
 
 @pytest.mark.parametrize(("column", "place"), [("partition", (-1, 4)), ("offset", (0, -4))])

@@ -76,7 +76,7 @@ class Queries:
         given = {**self.options, **{name.replace("_", "."): value for name, value in options.items()}}
         source = HeadraceSource(given)
         columns = source.schema() if schema is None else schema
-        made = _shipped(source).streamReader(columns)
+        made: HeadraceStreamReader = _shipped(source).streamReader(columns)
         self._open.append(made)
         return made
 

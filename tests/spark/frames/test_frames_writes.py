@@ -3,6 +3,7 @@
 import json
 import pickle
 import threading
+import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
 
 from headrace.model.clock import wall_ms
-from headrace.model.errors import FrameRefused, ObjectForbidden, SourceUnavailable
+from headrace.model.errors import FrameRefused, HeadraceError, ObjectForbidden, SourceUnavailable
 from headrace.model.sink_entries import SealedObject, Upload
 from headrace.s3.completion import Completion, CompletionState
 from spark.frames import frame_completion, writing
@@ -324,9 +325,10 @@ def test_a_task_ends_where_s3_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def assert_no_causes(error: BaseException) -> None:
-    """PySpark would show each of them with its stack, before the sentence."""
-    assert error.__cause__ is None
-    assert error.__context__ is None
+    """PySpark would show each of them with its stack, before the sentence. Who debugs has them."""
+    shown = "".join(traceback.TracebackException.from_exception(error, compact=True).format())
+    assert shown.count("Traceback (most recent call last)") == 1
+    assert isinstance(error.__context__, HeadraceError)
 
 
 class Killed(BaseException):
@@ -732,6 +734,24 @@ class TestCommits:
         writer.commit(sent(one), 0)
         writer.abort(sent(two), 0)
         assert (archive.there, archive.open) == ({"t-0-0": "one"}, set())
+
+    def test_uploads_are_given_up_several_at_a_time(
+        self, archive: Archive, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A batch has hundreds, and Spark waits; one that S3 does not answer keeps no other."""
+        objects, both = [sealed(f"{number}", number, number) for number in range(6)], threading.Barrier(2)
+        archive.open |= {one.id for one in objects}
+        abort = archive.abort
+
+        def slow(bucket: str, key: str, upload_id: str) -> bool:
+            both.wait(60)
+            if upload_id == "0":
+                raise SourceUnavailable("S3 does not answer.")
+            return abort(bucket, key, upload_id)
+
+        monkeypatch.setattr(archive, "abort", slow)
+        HeadraceWriter(written()).abort(sent(*objects))
+        assert archive.open == {"0"}
 
 
 class Query(RuleBasedStateMachine):
