@@ -383,13 +383,14 @@ _SERVICES: Final = (
         test="integration/test_splits.py::test_a_changed_configuration_is_refused_for_every_split",
         shown_by=(f"{_TASK}test_a_split_of_another_configuration_is_refused_before_its_first_row",),
     ),
-    Moved(test=f"{_START}test_a_broken_configuration", kept=("broken JSON",)),
-    Moved(test=f"{_START}test_what_is_not_there_is_named", kept=("broker",)),
-    Moved(
-        test=f"{_START}test_a_bucket_that_does_not_exist",
-        kept=("run-arguments0",),
-    ),
+    # Those that start a JVM.
+    Moved(test=f"{_START}test_what_is_not_there_is_named", cases=("Spark", "S3 is not there")),
+    Moved(test=f"{_START}test_a_bucket_that_does_not_exist", kept=("run-arguments0",)),
     Moved(test=f"{_START}test_a_sinks_bucket_that_does_not_exist", kept=("run-arguments0",)),
+    Moved(
+        test="errors/test_error_topics.py::TestMissing::test_the_option_topic_at_start_is_exit_2",
+        shown_by=(f"{_START}test_what_is_not_there_is_named",),
+    ),
     Moved(
         test="integration/test_until_idle.py::test_a_queue_that_fails",
         shown_by=(

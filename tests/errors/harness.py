@@ -1,7 +1,7 @@
 """A source that two proxies and a hand on its topics can trouble, and what it says and does about it.
 
-It is a service of its own, or a connector of the worker that many tests share: a service takes seven seconds of
-CPU until it is ready, a connector half a second.
+It is a service of its own, or a connector of the worker that many tests share: a service takes seven seconds
+of CPU until it is ready, a connector half a second.
 
 Keys are `TOPIC/NAME` or `TOPIC/pPARTITION/NAME`: one source writes to whatever topic a test makes.
 """

@@ -8,8 +8,8 @@ from typing import Final
 PATIENCE: Final = 60.0
 """As long as only what never comes is late, also on a machine that does much else: seconds."""
 
-# A look is repeated at once where it costs nothing. One at a service, at LocalStack or at a topic takes CPU on
-# both sides: looking again and again took a fifth of what tests with services did.
+# A look is repeated at once where it costs nothing. One at a service, at LocalStack or at a topic takes CPU
+# on both sides: looking again and again took a sixth of what tests with services did.
 _SHORTEST: Final = 0.01
 _LONGEST: Final = 0.25
 _TIMES_A_LOOK: Final = 5
