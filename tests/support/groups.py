@@ -14,6 +14,7 @@ SHARING: Final = {
                       "integration/test_initial_inventory.py", "integration/test_end_to_end.py",
                       "integration/test_gathered_pause.py",
                       "sink/test_aiven_end_to_end.py", "restore/test_archive_discovery.py",
+                      "sink/test_sink_end_to_end.py",
                       # Last: their two connectors are there from the first of these tests to the end.
                       "errors/test_error_bad_records.py", "errors/test_error_broker.py",
                       "errors/test_error_gathered.py", "errors/test_error_reading.py",
