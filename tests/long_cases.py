@@ -552,6 +552,13 @@ _SERVICES: Final = (
         cases=("as an object-false", "as an array-false", "as a number-false"),
     ),
     Moved(
+        test="spark/frames/test_frames_write_queries.py::test_a_batch_without_rows_has_a_file",
+        shown_by=(
+            "spark/frames/test_frames_writes.py",
+            "spark/frames/test_frames_write_queries.py::test_a_batch_that_spark_repeats_is_there_once",
+        ),
+    ),
+    Moved(
         test="spark/frames/test_frames_restarts.py::test_drivers_that_are_killed",
         shown_by=(
             (

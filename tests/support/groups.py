@@ -25,6 +25,9 @@ SHARING: Final = {
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
                       "spark/test_task_stuck.py"),
+    # Numbers before what is asked of it changes them.
+    "numbered_service": ("ingest/http/page/test_service_numbers.py",
+                         "ingest/http/rest/test_rest_end_to_end.py"),
     # One process plays them all.
     "courses": ("simulation/test_discovery_courses.py", "simulation/test_forbidden_topics.py",
                 "simulation/test_inventory_restarts.py", "simulation/test_lost_ledger.py",
