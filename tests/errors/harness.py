@@ -150,14 +150,11 @@ class Stand:
         return [record for record in letters if wanted in record.headers]
 
     def readiness(self) -> tuple[bool, str]:
-        """What `/health/ready` answers: whether it is ready, and its words; of a connector what is wrong."""
-        if isinstance(self.service, Hosted):
-            status = self.service.status()
-            return bool(status["ready"]), "; ".join(status["problems"].values())
+        """What `/health/ready` answers, of a connector its worker's: whether it is ready, and its words."""
+        of = f"/connectors/{self.name}" if isinstance(self.service, Hosted) else ""
+        url = f"http://127.0.0.1:{self.service.port}{of}/health/ready"
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.service.port}/health/ready", timeout=60
-            ) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return True, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -245,7 +245,7 @@ def test_the_gauge_and_the_counter_tell_of_it(strict: Stand) -> None:
         ),
         what="both metrics",
     )
-    assert strict.readiness() == (True, "")
+    assert strict.readiness() == (True, "ready\n")
 
 
 def test_bad_records_are_logged_now_and_then_and_never_shown(tolerant: Stand) -> None:
