@@ -95,7 +95,10 @@ def fitting_archive(environment: Mapping[str, str]) -> ClassArchive | None:
     home = spark_home(environment)
     try:
         release = (java.parent.parent / "release").read_bytes()
-        jars = sorted((jar for jar in os.scandir(home / "jars") if jar.name.endswith(".jar")), key=_name)
+        # Where links lead to: the JVM compares paths as they are written, and a virtual environment may be
+        # reached by more than one.
+        folder = (home / "jars").resolve()
+        jars = sorted((jar for jar in os.scandir(folder) if jar.name.endswith(".jar")), key=_name)
         # The JVM compares sizes and times, too; here they let a new archive be made.
         traits = [f"{jar.path} {jar.stat().st_size} {int(jar.stat().st_mtime)}" for jar in jars]
     except OSError:

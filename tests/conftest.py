@@ -158,7 +158,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[0].stash[_PROBLEM] = "tests/long_cases.py: " + "; ".join(found)
 
     place = {group: groups.turn(group) for group in {groups.group_of(item.nodeid) for item in items}}
-    items.sort(key=lambda item: place[groups.group_of(item.nodeid)])
+    items.sort(key=lambda item: (place[groups.group_of(item.nodeid)], groups.place_within(item.nodeid)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
@@ -283,6 +283,8 @@ def shared_worker(
             "session.timeout.ms": "45000",
             # What Connect's worker says of flushing, and Aiven's sink closes its objects by.
             "offset.flush.interval.ms": "5000",
+            # Two connectors of two slots run side by side, each slot on a core of Spark's.
+            "spark.master": "local[4]",
         },
     )
     for_the_group.callback(worker.kill)

@@ -383,13 +383,14 @@ _SERVICES: Final = (
         test="integration/test_splits.py::test_a_changed_configuration_is_refused_for_every_split",
         shown_by=(f"{_TASK}test_a_split_of_another_configuration_is_refused_before_its_first_row",),
     ),
-    Moved(test=f"{_START}test_a_broken_configuration", kept=("broken JSON",)),
-    Moved(test=f"{_START}test_what_is_not_there_is_named", kept=("broker",)),
-    Moved(
-        test=f"{_START}test_a_bucket_that_does_not_exist",
-        kept=("run-arguments0",),
-    ),
+    # Those that start a JVM.
+    Moved(test=f"{_START}test_what_is_not_there_is_named", cases=("Spark", "S3 is not there")),
+    Moved(test=f"{_START}test_a_bucket_that_does_not_exist", kept=("run-arguments0",)),
     Moved(test=f"{_START}test_a_sinks_bucket_that_does_not_exist", kept=("run-arguments0",)),
+    Moved(
+        test="errors/test_error_topics.py::TestMissing::test_the_option_topic_at_start_is_exit_2",
+        shown_by=(f"{_START}test_what_is_not_there_is_named",),
+    ),
     Moved(
         test="integration/test_until_idle.py::test_a_queue_that_fails",
         shown_by=(
@@ -549,6 +550,13 @@ _SERVICES: Final = (
     Moved(
         test="spark/test_variant.py::test_variants_by_spark",
         cases=("as an object-false", "as an array-false", "as a number-false"),
+    ),
+    Moved(
+        test="spark/frames/test_frames_write_queries.py::test_a_batch_without_rows_has_a_file",
+        shown_by=(
+            "spark/frames/test_frames_writes.py",
+            "spark/frames/test_frames_write_queries.py::test_a_batch_that_spark_repeats_is_there_once",
+        ),
     ),
     Moved(
         test="spark/frames/test_frames_restarts.py::test_drivers_that_are_killed",

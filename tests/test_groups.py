@@ -11,7 +11,7 @@ from tests.support import groups
 
 _UNITS: Final = ("headrace/formats/test_csv.py", "headrace/formats/test_jsonl.py", "source_tree")
 _SERVICES: Final = (
-    "stands",
+    "shared_worker",
     "listeners/test_head.py",
     "listeners/test_listeners.py",
     "faults/test_short_campaign.py",
@@ -99,5 +99,5 @@ def test_the_longest_come_first_of_each_kind() -> None:
     services = sorted(("ingest/cli/test_check_parts.py", *_SERVICES), key=groups.turn)
     units = sorted((*_UNITS, "simulation/test_simulation.py"), key=groups.turn)
 
-    assert services[:2] == ["stands", "faults/test_short_campaign.py"]
+    assert services[:2] == ["shared_worker", "faults/test_short_campaign.py"]
     assert units[:2] == ["simulation/test_simulation.py", "source_tree"]

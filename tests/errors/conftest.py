@@ -1,24 +1,25 @@
-"""The two services that most rows of the error table are tried on: one of each tolerance, for all modules."""
+"""The two sources that most rows of the error table are tried on: one of each tolerance, for all modules."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
-from tests.errors.harness import Stand, stand
+from tests.errors.harness import Stand, hosted_stand
+from tests.support.worker_process import WorkerProcess
 
 
 @pytest.fixture(scope="session")
-def stands(tmp_path_factory: pytest.TempPathFactory, for_the_group: ExitStack) -> dict[str, Stand]:
-    """A stand of each tolerance, brought up side by side."""
-    makers = {
-        "none": stand(tmp_path_factory.mktemp("none"), "strict"),
-        "all": stand(tmp_path_factory.mktemp("all"), "tolerant", tolerant=True),
+def stands(
+    tmp_path_factory: pytest.TempPathFactory, shared_worker: WorkerProcess, for_the_group: ExitStack
+) -> dict[str, Stand]:
+    """A stand of each tolerance: connectors of the worker that many tests share."""
+    return {
+        name: for_the_group.enter_context(
+            hosted_stand(shared_worker, tmp_path_factory.mktemp(name), stem, tolerant=name == "all")
+        )
+        for name, stem in (("none", "strict"), ("all", "tolerant"))
     }
-    with ThreadPoolExecutor(len(makers)) as pool:
-        started = {name: pool.submit(for_the_group.enter_context, maker) for name, maker in makers.items()}
-    return {name: made.result() for name, made in started.items()}
 
 
 # Where both columns say the same, `make test` looks at one of them.

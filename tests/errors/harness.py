@@ -1,6 +1,9 @@
-"""A service that two proxies and a hand on its topics can trouble, and what it says and does about it.
+"""A source that two proxies and a hand on its topics can trouble, and what it says and does about it.
 
-Keys are `TOPIC/NAME` or `TOPIC/pPARTITION/NAME`: one service writes to whatever topic a test makes.
+It is a service of its own, or a connector of the worker that many tests share: a service takes seven seconds
+of CPU until it is ready, a connector half a second.
+
+Keys are `TOPIC/NAME` or `TOPIC/pPARTITION/NAME`: one source writes to whatever topic a test makes.
 """
 
 import json
@@ -19,10 +22,12 @@ from bench.stage import Service
 from headrace.model.ledger_entry import LedgerEntry, decode_entry, decode_key
 from headrace.model.objects import ObjectId
 from tests.support import aws, kafka
+from tests.support.hosted import Hosted
 from tests.support.log_lines import written_lines
 from tests.support.proxy import Proxy, Request
 from tests.support.service import Route, announce, queue_depth
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 ATTEMPTS: Final = 3
 """`errors.max.attempts` of every stand."""
@@ -54,10 +59,10 @@ _OPTIONS: Final[Mapping[str, object]] = MappingProxyType(
 
 @dataclass(slots=True, kw_only=True)
 class Stand:
-    """One service with its bucket, its queue, and the proxy in front of S3."""
+    """One source with its bucket, its queue, and the proxy in front of S3."""
 
     route: Route
-    service: Service
+    service: Service | Hosted
     proxy: Proxy
     name: str
     letters: str | None
@@ -145,11 +150,11 @@ class Stand:
         return [record for record in letters if wanted in record.headers]
 
     def readiness(self) -> tuple[bool, str]:
-        """What `/health/ready` answers: whether it is ready, and its words."""
+        """What `/health/ready` answers, of a connector its worker's: whether it is ready, and its words."""
+        of = f"/connectors/{self.name}" if isinstance(self.service, Hosted) else ""
+        url = f"http://127.0.0.1:{self.service.port}{of}/health/ready"
         try:
-            with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.service.port}/health/ready", timeout=60
-            ) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 return True, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -189,14 +194,8 @@ def stand(
 
     `bootstrap` is where other brokers than the shared one answer.
     """
-    bucket, queue_url = aws.new_bucket(), aws.new_queue()
-    announce(bucket, queue_url)
-    route = Route(folder=folder, bucket=bucket, queue_url=queue_url, topic="")
     servers = bootstrap or kafka.address()
-    letters = kafka.new_topic("letters", bootstrap=servers) if tolerant else None
-    asked: dict[str, object] = {**_OPTIONS, "bootstrap__servers": servers, **options}
-    if letters is not None:
-        asked |= {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": letters}
+    route, asked, letters = _asked(folder, servers, tolerant=tolerant, options=options)
     with Proxy(aws.address()) as proxy:
         name = aws.unique(stem)
         service = route.service(name, aws__s3__endpoint=proxy.url, **asked)
@@ -210,6 +209,42 @@ def stand(
             raise
         assert service.stop() == 0
     assert SECRET not in service.log.read_bytes()
+
+
+@contextmanager
+def hosted_stand(
+    worker: WorkerProcess, folder: Path, stem: str, *, tolerant: bool = False
+) -> Iterator[Stand]:
+    """A stand that is a connector of this worker; no content may be in the worker's log afterwards."""
+    servers = kafka.address()
+    route, asked, letters = _asked(folder, servers, tolerant=tolerant, options={})
+    with Proxy(aws.address()) as proxy:
+        name = aws.unique(stem)
+        given = route.options(aws__s3__endpoint=proxy.url, **asked)
+        hosted = Hosted(worker=worker, name=name, options=given)
+        try:
+            hosted.start()
+            yield Stand(
+                route=route, service=hosted, proxy=proxy, name=name, letters=letters, bootstrap=servers
+            )
+        finally:
+            hosted.stop()
+    assert SECRET not in hosted.log.read_bytes()
+
+
+def _asked(
+    folder: Path, servers: str, *, tolerant: bool, options: Mapping[str, object]
+) -> tuple[Route, dict[str, object], str | None]:
+    """A route without a topic, the options of a stand on it, and its dead letter topic if it has one."""
+    bucket, queue_url = aws.new_bucket(), aws.new_queue()
+    announce(bucket, queue_url)
+    route = Route(folder=folder, bucket=bucket, queue_url=queue_url, topic="")
+    asked: dict[str, object] = {**_OPTIONS, "bootstrap__servers": servers, **options}
+    if not tolerant:
+        return route, asked, None
+    letters = kafka.new_topic("letters", bootstrap=servers)
+    asked |= {"errors__tolerance": "all", "errors__deadletterqueue__topic__name": letters}
+    return route, asked, letters
 
 
 def json_lines(*rows: Mapping[str, Any]) -> bytes:

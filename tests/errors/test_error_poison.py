@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from bench.stage import Service
 from headrace.model.error_policy import MAX_LONELY_DEATHS
 from headrace.model.ledger_entry import State
 from tests.errors.harness import Stand, counted, json_lines, stand
@@ -130,6 +131,7 @@ def test_attempts_survive_the_driver(tmp_path: Path) -> None:
                 deaths = len(killed)
                 assert deaths <= MAX_LONELY_DEATHS + 1
                 if on.end(key) is None:
+                    assert isinstance(on.service, Service)
                     on.service.kill()
                     on.service.start()
         end = on.await_end(key)

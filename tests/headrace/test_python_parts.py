@@ -32,24 +32,16 @@ _QUIX: Final = """
 """
 
 _CONNECTOR: Final = """
-    import time
-    import headrace
-
-    config = {"name": NAME, "topics": TOPIC, "bootstrap.servers": KAFKA, "aws.s3.bucket.name": BUCKET,
-              "aws.s3.endpoint": S3, "aws.access.key.id": "test", "aws.secret.access.key": "test",
-              "state.dir": FOLDER, "http.listen": "", "tasks.max": 1, "rotate.records": 1}
-    for records in (5, 0):
-        with headrace.Connector(config) as connector:
-            assert connector.ready(180), connector.status()
-            deadline = time.monotonic() + 180
-            while not (connector.status()["ready"] and connector.status()["records_total"] >= records):
-                assert connector.is_running and time.monotonic() < deadline, connector.status()
-                time.sleep(0.1)
-            try:
-                headrace.Connector(config).start()
-            except headrace.HeadraceError as error:
-                print(json.dumps(str(error)))
-        print(json.dumps([connector.wait(), connector.status()["role"]]))
+    config = {**config, "aws.s3.bucket.name": BUCKET, "tasks.max": 1, "rotate.records": 1}
+    ended = headrace.Connector(config, until_idle=True).start()
+    print(json.dumps([ended.wait(180), ended.status()["role"]]))
+    with headrace.Connector(config) as connector:
+        assert connector.ready(180), connector.status()
+        try:
+            headrace.Connector(config).start()
+        except headrace.HeadraceError as error:
+            print(json.dumps(str(error)))
+    print(json.dumps([connector.wait(), connector.status()["role"]]))
 """
 
 _FAILED: Final = """
@@ -115,23 +107,32 @@ def test_quix_by_its_own_names(tmp_path: Path) -> None:
     assert group_offsets(name, archive.topic, 1) == {0: 3}
 
 
-def test_a_connector_is_started_and_stopped_twice_in_a_process(tmp_path: Path) -> None:
-    """Everything that was there is archived once, and a second one beside it is refused."""
-    archive = new_archive(tmp_path, partitions=1)
-    archive.produce({"value": b'{"n":%d}' % number} for number in range(5))
-
-    refused, first, _, second = _run(_CONNECTOR, archive, aws.unique("connector"))
-
-    assert refused.startswith("Another connector runs in this process")
-    assert first == second == [0, "stopped"]
-    assert archive.account() == (0, 0)
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Archive:
+    """A topic of five records."""
+    made = new_archive(tmp_path_factory.mktemp("python"), partitions=1)
+    made.produce({"value": b'{"n":%d}' % number} for number in range(5))
+    return made
 
 
-def test_a_start_that_failed_says_why(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def said(archive: Archive) -> list[Any]:
+    """What one process says of a start that fails, and of two that do not: what it imports takes seconds."""
+    return _run(_FAILED + _CONNECTOR, archive, aws.unique("connector"))
+
+
+def test_a_start_that_failed_says_why(said: list[Any]) -> None:
     """Whoever waits for it to be ready is told, and whoever looks later as well."""
-    archive = new_archive(tmp_path)
+    sentence, status = said[:2]
 
-    said, status = _run(_FAILED, archive, aws.unique("failed"))
+    assert "NoSuchBucket" in sentence
+    assert status == ["stopped", False, {"ended": sentence}, False]
 
-    assert "NoSuchBucket" in said
-    assert status == ["stopped", False, {"ended": said}, False]
+
+def test_a_connector_is_started_twice_in_a_process(archive: Archive, said: list[Any]) -> None:
+    """Until nothing is left, and until it is stopped: each record once, and a second one is refused."""
+    until_idle, refused, stopped = said[2:]
+
+    assert until_idle == stopped == [0, "stopped"]
+    assert refused.startswith("Another connector runs in this process")
+    assert archive.account() == (0, 0)

@@ -2,9 +2,8 @@
 
 import json
 import socket
-import subprocess
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ import pytest
 
 from headrace.kafka.admin import KafkaAdmin
 from tests.support import aws, kafka
+from tests.support.forked_commands import ForkedCommands, forked_commands
 from tests.support.service import Route, new_route
 
 pytestmark = pytest.mark.parts
@@ -26,12 +26,18 @@ def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
     return new_route(tmp_path_factory.mktemp("problems"))
 
 
-def run(file: Path, *arguments: str) -> tuple[int, str]:
+@pytest.fixture(scope="module")
+def headrace() -> Iterator[ForkedCommands]:
+    """The command, each time in a process of its own."""
+    with forked_commands() as commands:
+        yield commands
+
+
+def run(headrace: ForkedCommands, file: Path, *arguments: str) -> tuple[int, str]:
     """Exit code and what a person sees of `headrace run`, log lines left out."""
-    argv = [str(Path(sys.executable).with_name("headrace")), "run", str(file), *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=280, check=False)
+    done = headrace.run("run", file, *arguments)
     assert "Traceback" not in done.stderr
-    return done.returncode, "\n".join(line for line in done.stderr.splitlines() if not line.startswith("{"))
+    return done.code, "\n".join(line for line in done.stderr.splitlines() if not line.startswith("{"))
 
 
 # A server that is never asked, as what is wrong is found before: a process without a JVM of its own.
@@ -54,21 +60,21 @@ def configuration(route: Route, **changes: object) -> Path:
         pytest.param("[]", "object", id="no object"),
     ],
 )
-def test_a_broken_configuration(tmp_path: Path, text: str, expected: str) -> None:
+def test_a_broken_configuration(headrace: ForkedCommands, tmp_path: Path, text: str, expected: str) -> None:
     """The file is named, and what is wrong in it."""
     file = tmp_path / "broken.json"
     file.write_text(text)
 
-    code, said = run(file)
+    code, said = run(headrace, file)
 
     assert code == 2
     assert "broken.json" in said
     assert expected in said
 
 
-def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
+def test_a_configuration_that_is_not_there(headrace: ForkedCommands, tmp_path: Path) -> None:
     """As every other problem of the configuration."""
-    code, said = run(tmp_path / "nowhere.json")
+    code, said = run(headrace, tmp_path / "nowhere.json")
 
     assert code == 2
     assert "nowhere.json cannot be read: No such file or directory" in said
@@ -77,7 +83,13 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "code", "expected"),
     [
-        pytest.param({"topic": "nobody-made-it"}, 2, "Topic 'nobody-made-it' does not exist", id="topic"),
+        pytest.param(
+            {"topic": "nobody-made-it", **_WITHOUT_SPARK},
+            2,
+            "Topic 'nobody-made-it' does not exist. Create it (`headrace setup CONFIG` makes those that the "
+            "configuration names), or set topic.creation.default.partitions",
+            id="topic",
+        ),
         pytest.param(
             {"bootstrap__servers": "127.0.0.1:1", **_WITHOUT_SPARK},
             3,
@@ -102,12 +114,12 @@ def test_a_configuration_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_named(
-    route: Route, changes: dict[str, object], code: int, expected: str
+    headrace: ForkedCommands, route: Route, changes: dict[str, object], code: int, expected: str
 ) -> None:
     """Each with the option that names it."""
     # What is there has to answer in that time as well.
     patience = "5" if code == 3 else "60"
-    found, said = run(configuration(route, **changes), "--startup-timeout", patience)
+    found, said = run(headrace, configuration(route, **changes), "--startup-timeout", patience)
 
     assert (found, expected in said) == (code, True), said
 
@@ -122,17 +134,18 @@ def test_what_is_not_there_is_named(
         ("mark", ("--dry-run",)),
     ],
 )
-def test_a_bucket_that_does_not_exist(route: Route, verb: str, arguments: tuple[str, ...]) -> None:
+def test_a_bucket_that_does_not_exist(
+    headrace: ForkedCommands, route: Route, verb: str, arguments: tuple[str, ...]
+) -> None:
     """A final answer, as for a missing topic: at once, one code everywhere, with the remedy."""
     given = _WITHOUT_SPARK if verb == "run" else {}
     file = configuration(route, aws__s3__bucket__name="nobody-made-it", **given)
-    argv = [str(Path(sys.executable).with_name("headrace")), verb, str(file), *arguments]
     began = time.monotonic()
 
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
+    done = headrace.run(verb, file, *arguments)
 
     said = done.stdout + done.stderr
-    assert done.returncode == 2, said
+    assert done.code == 2, said
     assert "nobody-made-it" in said
     assert "NoSuchBucket" in said
     assert "aws.s3.bucket.name" in said
@@ -142,7 +155,11 @@ def test_a_bucket_that_does_not_exist(route: Route, verb: str, arguments: tuple[
 
 @pytest.mark.parametrize(("verb", "arguments"), [("run", ()), ("setup", ("--dry-run",))])
 def test_a_sinks_bucket_that_does_not_exist(
-    route: Route, verb: str, arguments: tuple[str, ...], topic: kafka.TopicFactory
+    headrace: ForkedCommands,
+    route: Route,
+    verb: str,
+    arguments: tuple[str, ...],
+    topic: kafka.TopicFactory,
 ) -> None:
     """As for a source: at once, and no ledger is left behind."""
     name = aws.unique("problem")
@@ -151,48 +168,49 @@ def test_a_sinks_bucket_that_does_not_exist(
     options |= {"name": name, "topics": topic("orders"), "aws.s3.bucket.name": "nobody-made-it"}
     file = route.folder / f"{name}.json"
     file.write_text(json.dumps(options))
-    argv = [str(Path(sys.executable).with_name("headrace")), verb, str(file), *arguments]
     began = time.monotonic()
 
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
+    done = headrace.run(verb, file, *arguments)
 
     said = done.stdout + done.stderr
-    assert done.returncode == 2, said
+    assert done.code == 2, said
     assert all(word in said for word in ("nobody-made-it", "NoSuchBucket", "aws.s3.bucket.name")), said
     assert time.monotonic() - began < _STARTUP_SECONDS, "it was not at once"
     assert not KafkaAdmin({"bootstrap.servers": kafka.address()}).has_topic(f"{name}-offsets")
 
 
 @pytest.mark.long
-def test_a_master_that_says_nothing(route: Route) -> None:
+def test_a_master_that_says_nothing(headrace: ForkedCommands, route: Route) -> None:
     """Something accepts the connection, and is no master of Spark."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         master = f"spark://127.0.0.1:{listening.getsockname()[1]}"
         began = time.monotonic()
 
-        code, said = run(configuration(route, spark__master=master), "--startup-timeout", "2")
+        code, said = run(headrace, configuration(route, spark__master=master), "--startup-timeout", "2")
 
     assert (code, f"spark.master = '{master}'" in said) == (3, True), said
     assert time.monotonic() - began < 90
 
 
-def test_a_taken_port_is_a_configuration_error(route: Route) -> None:
+def test_a_taken_port_is_a_configuration_error(headrace: ForkedCommands, route: Route) -> None:
     """Before anything is started."""
     host = aws.address().removeprefix("http://")
 
-    code, said = run(configuration(route, **_WITHOUT_SPARK), "--set", f"http.listen={host}")
+    code, said = run(headrace, configuration(route, **_WITHOUT_SPARK), "--set", f"http.listen={host}")
 
     assert code == 2
     assert f"http.listen: cannot listen on {host}" in said
 
 
-def test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person(route: Route) -> None:
+def test_until_idle_ends_by_itself_and_says_that_an_object_needs_a_person(
+    headrace: ForkedCommands, route: Route
+) -> None:
     """Exit code 5: the good rows are there, the object with the bad one is quarantined at its position."""
     route.upload("good.jsonl", [b'{"n":1}'])
     route.uploaded.update([b'{"n":2}'])
     aws.s3().put_object(Bucket=route.bucket, Key="bad.jsonl", Body=b'{"n":2}\n{broken\n{"n":3}\n')
 
-    code, _ = run(configuration(route), "--until-idle")
+    code, _ = run(headrace, configuration(route), "--until-idle")
 
     assert code == 5
     assert route.account() == (0, 0)

@@ -37,8 +37,8 @@ class Archive:
     bootstrap: str = field(default_factory=kafka.address)
     """Where the topic's brokers answer."""
 
-    def service(self, name: str, **changes: object) -> Service:
-        """A sink with this name, not started; `__` in an option's name for a dot, None leaves it out."""
+    def options(self, **changes: object) -> dict[str, object]:
+        """Those of a sink; `__` in an option's name for a dot, None leaves it out."""
         options: dict[str, object] = {
             "connector.class": "HeadraceSink",
             "topics": self.topic,
@@ -51,9 +51,11 @@ class Archive:
             "state.dir": str(self.folder / "state"),
         }
         options |= {option.replace("__", "."): value for option, value in changes.items()}
-        return Service(
-            self.folder, name, {option: value for option, value in options.items() if value is not None}
-        )
+        return {option: value for option, value in options.items() if value is not None}
+
+    def service(self, name: str, **changes: object) -> Service:
+        """A sink with this name and these `options`, not started."""
+        return Service(self.folder, name, self.options(**changes))
 
     def run(self, sink: Service, *, seconds: float = 150) -> None:
         """Run it until nothing is left to do; AssertionError with its log when it ends otherwise."""

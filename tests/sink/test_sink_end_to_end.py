@@ -14,8 +14,10 @@ from headrace.model.errors import Exit
 from tests.sink.archive_account import Archive, new_archive, value_of
 from tests.support import aws, kafka
 from tests.support.discovery import log_lines
+from tests.support.hosted import Hosted
 from tests.support.otlp_receiver import OtlpReceiver, otlp_receiver
 from tests.support.until import until_sync
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
@@ -36,22 +38,36 @@ def group_offsets(group: str, topic: str, partitions: int) -> dict[int, int]:
         consumer.close()
 
 
-def test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets(archive: Archive) -> None:
+def test_a_topic_becomes_objects_and_ordinary_tools_show_the_offsets(
+    archive: Archive, shared_worker: WorkerProcess
+) -> None:
     """All records once, in names by their first offset, a trace each."""
     name = aws.unique("sink")
     archive.produce({"value": b'{"n":%d}' % number, "key": b"%d" % number} for number in range(5000))
+    ends = dict.fromkeys(range(2), 0)
+    for partition, offset in archive.in_kafka():
+        ends[partition] = max(ends[partition], offset + 1)
     with otlp_receiver() as receiver:
-        traced = {"traces__exporter": "otlp", "traces__endpoint": receiver.url}
-        archive.run(archive.service(name, rotate__records=1000, **traced))
+        options = archive.options(
+            rotate__records=1000,
+            rotate__age__ms=2000,
+            traces__exporter="otlp",
+            traces__endpoint=receiver.url,
+        )
+        sink = Hosted(worker=shared_worker, name=name, options=options)
+        sink.start()
+        try:
+            until_sync(lambda: group_offsets(name, archive.topic, 2) == ends, what="every record's offset")
+        finally:
+            sink.stop()
+        # It is gone for those who ask before the last request with traces is answered.
+        objects = len(archive.keys())
+        until_sync(lambda: len(receiver.traces) == objects, what="a trace of each object")
     assert archive.account() == (0, 0)
     assert_traced(receiver, archive)
     for key, row in archive.rows():
         assert key.startswith(f"{archive.topic}/{row['partition']}/")
         assert value_of(row) == b'{"n":%d}' % json.loads(json.dumps(row["value"]))["n"]
-    ends = dict.fromkeys(range(2), 0)
-    for partition, offset in archive.in_kafka():
-        ends[partition] = max(ends[partition], offset + 1)
-    assert group_offsets(name, archive.topic, 2) == ends
 
 
 def test_a_second_run_writes_nothing_more(archive: Archive) -> None:

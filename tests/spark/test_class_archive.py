@@ -123,6 +123,17 @@ def test_it_is_found_through_links_as_on_path(machine: Machine, tmp_path: Path) 
     assert fitting_archive(environment) == machine.archive()
 
 
+@pytest.mark.parametrize("linked", ["", "jars"])
+def test_jars_are_the_same_ones_through_a_link(machine: Machine, tmp_path: Path, linked: str) -> None:
+    """A virtual environment that is used through a link has the archive that was made without it."""
+    home = tmp_path / "linked" / "spark"
+    (home / linked).parent.mkdir(parents=True)
+    (home / linked).symlink_to(machine.spark_home / linked)
+    environment = {**machine.environment, "SPARK_HOME": str(home)}
+
+    assert fitting_archive(environment) == machine.archive()
+
+
 @pytest.mark.parametrize("lacking", ["java/bin/java", "java/release", "spark/jars"])
 def test_what_does_not_say_what_it_is_has_no_archive(machine: Machine, tmp_path: Path, lacking: str) -> None:
     """And is no error."""

@@ -110,7 +110,7 @@ def metric(service: Service | Hosted, name: str, **labels: str) -> float:
     return 0.0
 
 
-def log_lines(service: Service, event: str) -> list[dict[str, Any]]:
+def log_lines(service: Service | Hosted, event: str) -> list[dict[str, Any]]:
     """The log's lines of one event, in order."""
     lines = (line for line in written_lines(service.log) if line.startswith("{"))
     found = (json.loads(line) for line in lines)

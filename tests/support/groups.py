@@ -8,21 +8,26 @@ from typing import Any, Final
 _TESTS: Final = Path(__file__).parents[1]
 # Files whose tests share a process, or more: one xdist worker runs them all, so that there is one of each.
 SHARING: Final = {
-    "stands": ("errors/test_error_bad_records.py", "errors/test_error_broker.py",
-               "errors/test_error_gathered.py", "errors/test_error_reading.py",
-               "errors/test_error_topics.py"),
     "shared_worker": ("restore/test_archive_end_to_end.py", "restore/test_round_trips_end_to_end.py",
                       "restore/test_vendor_sources_end_to_end.py", "restore/test_public_files_end_to_end.py",
                       "ingest/connect/test_strange_leader.py", "ingest/connect/test_worker_logs.py",
                       "integration/test_initial_inventory.py", "integration/test_end_to_end.py",
                       "integration/test_gathered_pause.py",
-                      "sink/test_aiven_end_to_end.py", "restore/test_archive_discovery.py"),
+                      "sink/test_aiven_end_to_end.py", "restore/test_archive_discovery.py",
+                      "sink/test_sink_end_to_end.py",
+                      # Last: their two connectors are there from the first of these tests to the end.
+                      "errors/test_error_bad_records.py", "errors/test_error_broker.py",
+                      "errors/test_error_gathered.py", "errors/test_error_reading.py",
+                      "errors/test_error_topics.py"),
     "spark_session": ("spark/test_foreach_batch.py", "spark/test_foreign_writers.py", "spark/test_variant.py",
                       "spark/frames/test_frames_stream.py", "spark/frames/test_frames_write_queries.py",
                       "spark/test_slot_pool_life.py",
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
                       "spark/test_task_stuck.py"),
+    # Numbers before what is asked of it changes them.
+    "numbered_service": ("ingest/http/page/test_service_numbers.py",
+                         "ingest/http/rest/test_rest_end_to_end.py"),
     # One process plays them all.
     "courses": ("simulation/test_discovery_courses.py", "simulation/test_forbidden_topics.py",
                 "simulation/test_inventory_restarts.py", "simulation/test_lost_ledger.py",
@@ -45,6 +50,12 @@ def group_of(nodeid: str) -> str:
     """What one xdist worker runs in one go: the tests of a shared process, or of a file."""
     file = nodeid.partition("::")[0].removeprefix(f"{_TESTS.name}/")
     return _GROUP_OF.get(file, file)
+
+
+def place_within(nodeid: str) -> int:
+    """Where the file of a test is in its group: they run in the order in which `SHARING` names them."""
+    file = nodeid.partition("::")[0].removeprefix(f"{_TESTS.name}/")
+    return SHARING[_GROUP_OF[file]].index(file) if file in _GROUP_OF else 0
 
 
 @cache

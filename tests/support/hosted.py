@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from tests.support.until import until_sync
@@ -30,6 +31,11 @@ class Hosted:
     def port(self) -> int:
         """Where the metrics of all connectors are, each with the label `connector`."""
         return self.worker.http_port
+
+    @property
+    def log(self) -> Path:
+        """The log of the worker: lines of all of its connectors."""
+        return self.worker.log
 
     def start(self, ready_seconds: float = 300) -> None:
         """Create it and return once it is ready; AssertionError with what it says, refused or late."""

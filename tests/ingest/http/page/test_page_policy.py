@@ -29,10 +29,13 @@ def test_problems_of_the_process_are_among_those_of_its_connector() -> None:
     leads = Snapshot(name="orders", version="1.0.0", role="leader", ready=True, problems={"bucket": "403"})
     found: dict[str, str] = {}
     routes = endpoints(SnapshotHolder(leads), Metrics(dict), ProcessMetrics("source"), problems=lambda: found)
-    assert routes["/health/ready"]().status is HTTPStatus.OK
+    answer = routes["/health/ready"]()
+    assert (answer.status, answer.body) == (HTTPStatus.OK, b"ready: leader\n")
 
     found["rest"] = "rest.auth.file cannot be read"
-    assert routes["/health/ready"]().status is HTTPStatus.SERVICE_UNAVAILABLE
+    answer = routes["/health/ready"]()
+    assert answer.status is HTTPStatus.SERVICE_UNAVAILABLE
+    assert answer.body == b"not ready: 403; rest.auth.file cannot be read\n"
     shown = json.loads(routes["/status"]().body)
     assert shown["problems"] == {"bucket": "403", "rest": "rest.auth.file cannot be read"}
     assert not shown["ready"]

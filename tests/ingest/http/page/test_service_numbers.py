@@ -10,30 +10,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.stage import Service
+from tests.ingest.http.numbered import BAD, SLOTS, Numbered
 from tests.ingest.http.page.chromium import Chromium, find_chromium
 from tests.support import aws
 from tests.support.proxy import Proxy, Silent
-from tests.support.service import Route, new_route, queue_depth, rows
+from tests.support.service import Route, rows
 from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
-
-BAD = b"\n".join([*rows("quarantined", 3), b"{broken", *rows("after", 3)]) + b"\n"
-
-
-@pytest.fixture(scope="module")
-def route(tmp_path_factory: pytest.TempPathFactory) -> Route:
-    """An object from before, found by listing; the others are announced."""
-    made = new_route(tmp_path_factory.mktemp("numbers"))
-    made.upload("listed.jsonl", rows("listed", 50))
-    return made
-
-
-@pytest.fixture(scope="module")
-def proxy() -> Iterator[Proxy]:
-    """Before S3, so that an object can be held for as long as a test looks at it."""
-    with Proxy(aws.address()) as made:
-        yield made
 
 
 @contextmanager
@@ -47,36 +31,22 @@ def held(proxy: Proxy, key: str) -> Iterator[None]:
         proxy.cut()
 
 
-@pytest.fixture(scope="module")
-def service(route: Route, proxy: Proxy) -> Iterator[Service]:
-    """A service that has done one of everything that is quick to do."""
-    # Objects wait for a moment, so that their messages are held long enough to be extended.
-    made = route.service(
-        aws.unique("numbers"),
-        aws__s3__endpoint=proxy.url,
-        sqs__visibility__timeout__seconds=2,
-        object__min__age__ms=2500,
-        tasks__max=1,
-    )
-    try:
-        made.start(ready_seconds=300)
-        until_sync(lambda: made.status()["mode"] == "events", seconds=60, what="events")
-        route.upload("announced.jsonl", rows("announced", 70))
-        aws.s3().put_object(Bucket=route.bucket, Key="empty.jsonl", Body=b"")
-        aws.s3().put_object(Bucket=route.bucket, Key="bad.jsonl", Body=BAD)
-        aws.sqs().send_message(QueueUrl=route.queue_url, MessageBody="not for us")
-        ends = {"done": 2, "skipped": 1, "quarantined": 1, "pending": 0, "active": 0}
+@pytest.fixture
+def route(numbered_service: Numbered) -> Route:
+    """Its route: an object from before, found by listing; the others are announced."""
+    return numbered_service.route
 
-        def is_over() -> bool:
-            counts = made.status()["objects"]
-            return all(counts[state] == count for state, count in ends.items())
 
-        until_sync(is_over, seconds=60, what="the end of four objects")
-        until_sync(lambda: queue_depth(route.queue_url) == 1, seconds=60, what="only what is not ours")
-        yield made
-    finally:
-        code = made.stop()
-    assert code == 0
+@pytest.fixture
+def proxy(numbered_service: Numbered) -> Proxy:
+    """Before S3, so that an object can be held for as long as a test looks at it."""
+    return numbered_service.proxy
+
+
+@pytest.fixture
+def service(numbered_service: Numbered) -> Service:
+    """The service itself."""
+    return numbered_service.service
 
 
 def numbers(service: Service) -> dict[tuple[str, ...], float]:
@@ -105,7 +75,7 @@ def test_every_metric_says_what_was_done(route: Route, service: Service) -> None
             and of_messages[0] - 5
             == of_messages[1]
             == found.get(("headrace_objects_total", "not_understood", "ignored"))
-            and found["headrace_slots", "ready"] + found["headrace_slots", "free"] == 1
+            and found["headrace_slots", "ready"] + found["headrace_slots", "free"] == SLOTS
         )
 
     until_sync(is_quiet, what="all counted")
@@ -138,7 +108,7 @@ def test_every_metric_says_what_was_done(route: Route, service: Service) -> None
     assert found["headrace_sqs_messages_total", "left"] == foreign
     assert found["headrace_objects_total", "not_understood", "ignored"] == foreign
     assert found["headrace_sqs_heartbeats_total",] >= 1
-    assert found["headrace_slots", "ready"] + found["headrace_slots", "free"] == 1
+    assert found["headrace_slots", "ready"] + found["headrace_slots", "free"] == SLOTS
     assert [found[f"headrace_pending_{what}",] for what in ("objects", "bytes")] == [0, 0]
     assert found["headrace_oldest_pending_seconds",] == found["headrace_oldest_due_seconds",] == 0
     assert time.time() - found["headrace_last_full_listing_timestamp_seconds",] < 600
