@@ -29,7 +29,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests import long_cases
-from tests.support import aws, groups, kafka, source_tree
+from tests.support import aws, groups, kafka, source_tree, worker_reports
 from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -62,14 +62,28 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """Undo what a command has set up: its stream is this test's, and is closed when the next one logs."""
-    handlers = list(logging.getLogger().handlers)
-    yield
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a worker of xdist alone."""
+    worker_reports.tell_less(session.config)
+
+
+# Of the process when a test begins.
+_handlers: Final[list[logging.Handler]] = []
+
+
+def pytest_runtest_logstart() -> None:
+    """Keep where it logs to, see `_own_logging`."""
+    _handlers[:] = logging.getLogger().handlers
+
+
+def _own_logging() -> None:
+    """Undo what a command has set up: its stream is this test's, and is closed when the next one logs.
+
+    No fixture, which takes a sixth of a test that does nothing.
+    """
     if structlog.is_configured():
         structlog.reset_defaults()
-        logging.getLogger().handlers[:] = handlers
+        logging.getLogger().handlers[:] = _handlers
 
 
 @cache
@@ -183,7 +197,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Close what the tests of a group share behind the last of them."""
-    yield
+    try:
+        yield
+    finally:
+        _own_logging()
     is_last = nextitem is None or groups.group_of(nextitem.nodeid) != groups.group_of(item.nodeid)
     if is_last:
         source_tree.forget()

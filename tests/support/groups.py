@@ -83,7 +83,10 @@ def scheduler(config: Any, log: Any) -> Any:
             fitting = (group for group in self.workqueue if uses_services(group) is not computes)
             group = next(fitting, next(iter(self.workqueue)))
             tests = self.workqueue.pop(group)
-            self.assigned_work.setdefault(node, {})[group] = tests
+            # Without those that are done: with each test xdist counts what is left in all that are kept.
+            begun = self.assigned_work.get(node, {})
+            self.assigned_work[node] = {one: of for one, of in begun.items() if not all(of.values())}
+            self.assigned_work[node][group] = tests
             # Not each looked for in the list of all, as xdist does: a second of CPU.
             node.send_runtest_some([self._places[test] for test, is_done in tests.items() if not is_done])
 
