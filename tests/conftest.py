@@ -15,7 +15,7 @@ import socket
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests import long_cases
-from tests.support import aws, groups, kafka, source_tree, worker_reports
+from tests.support import aws, by_group, groups, kafka, source_tree, worker_reports
 from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -155,9 +155,35 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return long_cases.case_name(val, argname)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker whether it collects each group when it runs it."""
+    node.workerinput["by_group"] = by_group.is_possible(node.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect groups in place of tests where they are dealt out to workers."""
+    if getattr(session.config, "workerinput", {}).get("by_group"):
+        session.genitems = partial(by_group.files, session)  # type: ignore[method-assign]  # the one way in
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run the tests of a group."""
+    if not isinstance(item, by_group.Group):
+        return None
+    by_group.run(item, nextitem)
+    return True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the long cases, and put the tests in groups, the longest first of services and of units."""
+    if dealt := [item for item in items if isinstance(item, by_group.Group)]:
+        items[:] = by_group.joined(dealt)
+        return
     tests = []
     for item in items:
         test, _, case = item.nodeid.removeprefix(f"{_TESTS.name}/").partition("[")

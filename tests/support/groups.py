@@ -90,6 +90,17 @@ def scheduler(config: Any, log: Any) -> Any:
             # Not each looked for in the list of all, as xdist does: a second of CPU.
             node.send_runtest_some([self._places[test] for test, is_done in tests.items() if not is_done])
 
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            self._over += 1
+            if getattr(node, "workerinput", {}).get("by_group"):
+                # Nobody knows how many tests there are: of all as many are over as of the groups.
+                plugins = self.config.pluginmanager
+                reported = plugins.get_plugin("terminalreporter").reported_progress
+                plugins.get_plugin("session").testscollected = reported * len(self.collection) // self._over
+
+        _over = 0
+
         @cached_property
         def _places(self) -> dict[str, int]:
             return {test: number for number, test in enumerate(self.collection)}
