@@ -70,7 +70,7 @@ def joined(found: list[Group]) -> list[Group]:
 def run(group: Group, following: pytest.Item | None) -> None:
     """Collect the tests of a group and run them, each in its place among what the session has."""
     session = group.session
-    items = _tests_of(group)
+    items = tests_of(group)
     place = session.items.index(group)
     try:
         for one, after in pairwise([*items, following]):
@@ -84,7 +84,8 @@ def run(group: Group, following: pytest.Item | None) -> None:
         session.items[place] = group
 
 
-def _tests_of(group: Group) -> list[pytest.Item]:
+def tests_of(group: Group) -> list[pytest.Item]:
+    """Those that are to run of its files, imported now."""
     gc.disable()
     try:
         items = [test for file in group.files for test in _items(file)]
