@@ -29,7 +29,8 @@ SHARING: Final = {
                 "simulation/test_refused_takeovers.py", "simulation/test_until_archived.py"),
     # They look at the syntax of every module, which is parsed once.
     "source_tree": ("test_import_graph.py", "test_rooms.py", "deploy/test_dependencies.py",
-                    "deploy/test_third_party.py", "docs/test_figures.py", "docs/test_maintaining_page.py",
+                    "deploy/test_third_party.py", "docs/test_events_page.py", "docs/test_figures.py",
+                    "docs/test_maintaining_page.py",
                     "docs/test_plain_english.py", "headrace/process/test_threads.py",
                     "ingest/http/test_status_document.py"),
 }  # fmt: skip
