@@ -52,6 +52,7 @@ def _simulation(*arguments: str, timeout: float = 300) -> "subprocess.CompletedP
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
+@pytest.mark.timeout(1200)
 def test_what_failed_once_holds_and_chosen_seeds_break_no_law() -> None:
     """The output names the file or the seed of one that fails, and has its scenario.
 
@@ -59,7 +60,7 @@ def test_what_failed_once_holds_and_chosen_seeds_break_no_law() -> None:
     process, which takes three seconds of CPU to import the service.
     """
     files = map(str, _FAILED)
-    done = _simulation("--no-shrink", "--seeds", _CHOSEN, *_FEWER, "--file", *files, timeout=550)
+    done = _simulation("--no-shrink", "--seeds", _CHOSEN, *_FEWER, "--file", *files, timeout=1100)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 failed" in done.stdout
