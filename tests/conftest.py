@@ -15,7 +15,7 @@ import socket
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +29,7 @@ from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
 from tests import long_cases
-from tests.support import aws, groups, kafka, source_tree
+from tests.support import aws, by_group, groups, kafka, source_tree, worker_reports
 from tests.support.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -62,14 +62,28 @@ def pytest_runtestloop() -> None:
     gc.enable()
 
 
-@pytest.fixture(autouse=True)
-def own_logging() -> Iterator[None]:
-    """Undo what a command has set up: its stream is this test's, and is closed when the next one logs."""
-    handlers = list(logging.getLogger().handlers)
-    yield
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a worker of xdist alone."""
+    worker_reports.tell_less(session.config)
+
+
+# Of the process when a test begins.
+_handlers: Final[list[logging.Handler]] = []
+
+
+def pytest_runtest_logstart() -> None:
+    """Keep where it logs to, see `_own_logging`."""
+    _handlers[:] = logging.getLogger().handlers
+
+
+def _own_logging() -> None:
+    """Undo what a command has set up: its stream is this test's, and is closed when the next one logs.
+
+    No fixture, which takes a sixth of a test that does nothing.
+    """
     if structlog.is_configured():
         structlog.reset_defaults()
-        logging.getLogger().handlers[:] = handlers
+        logging.getLogger().handlers[:] = _handlers
 
 
 @cache
@@ -141,9 +155,35 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return long_cases.case_name(val, argname)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker whether it collects each group when it runs it."""
+    node.workerinput["by_group"] = by_group.is_possible(node.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect groups in place of tests where they are dealt out to workers."""
+    if getattr(session.config, "workerinput", {}).get("by_group"):
+        session.genitems = partial(by_group.files, session)  # type: ignore[method-assign]  # the one way in
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run the tests of a group."""
+    if not isinstance(item, by_group.Group):
+        return None
+    by_group.run(item, nextitem)
+    return True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the long cases, and put the tests in groups, the longest first of services and of units."""
+    if dealt := [item for item in items if isinstance(item, by_group.Group)]:
+        items[:] = by_group.joined(dealt)
+        return
     tests = []
     for item in items:
         test, _, case = item.nodeid.removeprefix(f"{_TESTS.name}/").partition("[")
@@ -183,7 +223,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     """Close what the tests of a group share behind the last of them."""
-    yield
+    try:
+        yield
+    finally:
+        _own_logging()
     is_last = nextitem is None or groups.group_of(nextitem.nodeid) != groups.group_of(item.nodeid)
     if is_last:
         source_tree.forget()

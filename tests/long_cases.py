@@ -447,7 +447,7 @@ _SERVICES: Final = (
     Moved(
         test="ingest/connect/test_frozen_worker.py::test_a_client_that_tries_409_again_gets_every_answer",
         shown_by=(
-            "simulation/test_simulation.py::test_chosen_seeds_break_no_law",
+            "simulation/test_simulation.py::test_what_failed_once_holds_and_chosen_seeds_break_no_law",
             "ingest/connect/test_worker_parts.py::test_a_source_and_a_sink_are_created_run_taken_over_and_deleted",
         ),
     ),

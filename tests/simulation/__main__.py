@@ -44,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
         help="of these no others of a direction",
     )
     parser.add_argument("--minutes", type=float, help="fresh seeds for so long")
-    parser.add_argument("--file", type=Path, nargs="+", help="scenarios that were written down")
+    parser.add_argument(
+        "--file", type=Path, nargs="+", help="scenarios that were written down; before seeds, if any"
+    )
     parser.add_argument("--show", metavar="SEED", help="write a seed's scenario down, the first of a range's")
     parser.add_argument("--no-shrink", action="store_true", help="print failing scenarios as they are")
     parser.add_argument("--first", action="store_true", help="end with the first that fails")
@@ -52,6 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--unreached", type=Path, metavar="FILE", help="with --branches: what was not")
     parser.add_argument("--digest", action="store_true", help="show what each run came to, unjudged")
     given = parser.parse_args(arguments)
+    found = 0
     # Loops of processes that were killed are cleared away with tasks in them, which asyncio reports.
     logging.getLogger("asyncio").disabled = True
     try:
@@ -60,11 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
             _say(dumps(scenario_of(given.direction or "sink", seed)))
             return 0
         if given.file is not None:
-            found = [_report(file.stem, loads(_text_of(file)), shrinks=False) for file in given.file]
-            return max(found)
+            found = max([_report(file.stem, loads(_text_of(file)), shrinks=False) for file in given.file])
+            if not given.seeds:
+                return found
         seeds = _seeds(given.seeds, given.minutes)
         with measured(given.unreached) if given.branches else nullcontext():
-            return _run(seeds, given)
+            return max(found, _run(seeds, given))
     except UnknownScenario as error:
         _say(str(error), sys.stderr)
         return 2

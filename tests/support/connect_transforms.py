@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from localstack import jars
 from localstack.parts import JAR_FOLDER
+from tests.support import short_java
 
 _SOURCE: Final = Path(__file__).with_name("ConnectTransforms.java")
 _CONNECT: Final = jars.LOCK.with_name("connect-jars.lock")
@@ -59,7 +60,7 @@ def connect_answers(given: Sequence[Given], *locks: Path) -> list[dict[str, Any]
     )
     java = shutil.which("java")
     assert java is not None, "there is no java"
-    argv = [java, "-XX:TieredStopAtLevel=1", "-cp", ":".join(map(str, paths)), str(_SOURCE)]
+    argv = [java, *short_java.OPTIONS, "-cp", ":".join(map(str, paths)), str(_SOURCE)]
     lines = "".join(f"{each.json()}\n" for each in given)
     done = subprocess.run(argv, input=lines, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

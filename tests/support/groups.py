@@ -34,7 +34,8 @@ SHARING: Final = {
                 "simulation/test_refused_takeovers.py", "simulation/test_until_archived.py"),
     # They look at the syntax of every module, which is parsed once.
     "source_tree": ("test_import_graph.py", "test_rooms.py", "deploy/test_dependencies.py",
-                    "deploy/test_third_party.py", "docs/test_figures.py", "docs/test_maintaining_page.py",
+                    "deploy/test_third_party.py", "docs/test_events_page.py", "docs/test_figures.py",
+                    "docs/test_maintaining_page.py",
                     "docs/test_plain_english.py", "headrace/process/test_threads.py",
                     "ingest/http/test_status_document.py"),
 }  # fmt: skip
@@ -94,9 +95,23 @@ def scheduler(config: Any, log: Any) -> Any:
             fitting = (group for group in self.workqueue if uses_services(group) is not computes)
             group = next(fitting, next(iter(self.workqueue)))
             tests = self.workqueue.pop(group)
-            self.assigned_work.setdefault(node, {})[group] = tests
+            # Without those that are done: with each test xdist counts what is left in all that are kept.
+            begun = self.assigned_work.get(node, {})
+            self.assigned_work[node] = {one: of for one, of in begun.items() if not all(of.values())}
+            self.assigned_work[node][group] = tests
             # Not each looked for in the list of all, as xdist does: a second of CPU.
             node.send_runtest_some([self._places[test] for test, is_done in tests.items() if not is_done])
+
+        def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+            super().mark_test_complete(node, item_index, duration)
+            self._over += 1
+            if getattr(node, "workerinput", {}).get("by_group"):
+                # Nobody knows how many tests there are: of all as many are over as of the groups.
+                plugins = self.config.pluginmanager
+                reported = plugins.get_plugin("terminalreporter").reported_progress
+                plugins.get_plugin("session").testscollected = reported * len(self.collection) // self._over
+
+        _over = 0
 
         @cached_property
         def _places(self) -> dict[str, int]:

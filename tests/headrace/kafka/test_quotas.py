@@ -19,6 +19,7 @@ from headrace.model.sink_entries import TopicPartition
 from localstack.broker import Broker
 from localstack.parts import JAR_FOLDER
 from localstack.ports import free_port
+from tests.support import short_java
 from tests.support.kafka import new_topic, read_committed
 
 pytestmark = [pytest.mark.parts, pytest.mark.long]  # a broker of its own
@@ -34,7 +35,7 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Broker]:
     made = Broker(folder=tmp_path, jar_folder=JAR_FOLDER, port=free_port())
     made.start()
     quota = ["--add-config", f"{request.param}={RATE}", "--entity-type", "clients", "--entity-default"]
-    tool = ["java", "-cp", f"{JAR_FOLDER}/*", "kafka.admin.ConfigCommand"]
+    tool = ["java", *short_java.OPTIONS, "-cp", f"{JAR_FOLDER}/*", "kafka.admin.ConfigCommand"]
     subprocess.run(
         [*tool, "--bootstrap-server", made.bootstrap, "--alter", *quota],
         check=True,

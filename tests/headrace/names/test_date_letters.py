@@ -16,6 +16,7 @@ from headrace.model.clock import ms_since_1970
 from headrace.names.date_fields import DateKind, has_short_name, read_zone
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern, step_ms
+from tests.support import short_java
 
 _JAVA = (
     *("yyyy-MM-dd-HH", "yyyy/MM/dd/HHmmss.SSS", "y yy yyy uuuu uu", "YYYY-ww", "Y w", "M MM MMM MMMM MMMMM"),
@@ -99,7 +100,9 @@ def test_every_letter_is_written_as_the_libraries_do(tmp_path: Path) -> None:
     given.write_text("\n".join("\t".join(map(str, case)) for case in cases), encoding="utf-8")
     (jar,) = (Path(pyspark.__file__).parent / "jars").glob("joda-time-*.jar")
     answered = subprocess.run(
-        ["java", "-Dfile.encoding=UTF-8", "-cp", jar, program, given], check=True, capture_output=True
+        ["java", *short_java.OPTIONS, "-Dfile.encoding=UTF-8", "-cp", jar, program, given],
+        check=True,
+        capture_output=True,
     )
     wanted = answered.stdout.decode().splitlines()
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 
 from headrace.options import Problem, Settings, SettingsError
 from headrace.vendors.load import load
@@ -24,7 +25,17 @@ def load_with(changes: Mapping[str, str | None] | None = None, **environment: st
     """Load the complete configuration with some options changed, or left out where None."""
     options = {**COMPLETE, **(changes or {})}
     given = {name: value for name, value in options.items() if value is not None}
-    return load(json.dumps(given), kind="json", environment=environment, read_file=no_file)
+    text = json.dumps(given)
+    # What leads to files is read each time: they may have changed.
+    if environment or any(value.startswith("/") for value in given.values()):
+        return load(text, kind="json", environment=environment, read_file=no_file)
+    return _loaded(text)
+
+
+@lru_cache(maxsize=256)
+def _loaded(text: str) -> Settings:
+    """Settings cannot be changed, and tests of restores load each thirty times."""
+    return load(text, kind="json", environment={}, read_file=no_file)
 
 
 def problems_with(changes: Mapping[str, str | None]) -> tuple[Problem, ...]:

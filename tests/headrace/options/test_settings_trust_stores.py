@@ -7,19 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.headrace.options.loading import load_with, problems_with
+from tests.support import short_java
 
 
 @pytest.fixture(scope="session")
 def trust_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a store with one trusted certificate, password `changeit`."""
     folder = tmp_path_factory.mktemp("stores")
+    options = [f"-J{option}" for option in short_java.OPTIONS]
     password = ["-storepass", "changeit", "-storetype", "PKCS12", "-noprompt"]
     for command in (
         ["-genkeypair", "-alias", "ca", "-keyalg", "EC", "-dname", "CN=ca", "-keystore", "ca.p12"],
         ["-exportcert", "-rfc", "-alias", "ca", "-file", "ca.pem", "-keystore", "ca.p12"],
         ["-importcert", "-alias", "ca", "-file", "ca.pem", "-keystore", "trust.p12"],
     ):
-        subprocess.run(["keytool", *command, *password], cwd=folder, check=True, capture_output=True)
+        subprocess.run(
+            ["keytool", *options, *command, *password], cwd=folder, check=True, capture_output=True
+        )
     return folder / "trust.p12"
 
 
