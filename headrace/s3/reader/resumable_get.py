@@ -45,7 +45,7 @@ class RateLimiter:
     def bytes_ahead(self) -> float:
         """How many bytes are worth reading before they are asked for: a second's; infinite without a limit.
 
-        What is read further ahead takes the turn of what is asked for first, and is thrown away with its batch.
+        What is read further ahead takes the turn of what is asked for, and is thrown away with its batch.
         """
         return float("inf") if self._rate is None else self._rate
 
