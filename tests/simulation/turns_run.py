@@ -266,11 +266,12 @@ class _TurnsCourse(Course):
         kernel, topics = self.made.kernel, [topic for topic, _ in self._aged()]
         seconds = self._seconds_left(reads=what == "rows")
         deadline, more_at = kernel.now + seconds, kernel.now
-        missing = {
+        looks: dict[str, Callable[[], list[str]]] = {
             "rows": self._missing_rows,
             "full": self._missing_of_full,
             "records": partial(self._missing_records, topics),
-        }[what]
+        }
+        missing = looks[what]
         while (left := missing()) and kernel.now < deadline:
             if what == "rows" and kernel.now >= more_at:
                 more_at = kernel.now + _MORE_SECONDS
