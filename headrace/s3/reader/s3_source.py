@@ -407,7 +407,7 @@ class Prefetch:
 
 
 def _fetch(wanted: Sequence[tuple[S3Source, Content]], closed: threading.Event | None = None) -> None:
-    """Fetch these whole, in order, until nobody wants them any more."""
+    """Fetch these whole, in order, until the batch is closed."""
     for source, content in wanted:
         if closed is not None and closed.is_set():
             # It would take its turn at a limit from what is wanted since.
