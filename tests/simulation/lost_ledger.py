@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from headrace.kafka.cache_files import claim_cache_directory, found_identity
@@ -100,13 +101,19 @@ def lost_and_marked() -> None:
             # What was made and not led yet is not the group's.
             assert "made again" in _refused(lambda: mark(accept=False))
             remembered = _remembered(settings)
-            with suppress(_Killed):
-                mark(accept=True, report=_killed)
-            made.kernel.sleep(30.0)
             assert remembered is not None
-            assert _remembered(settings) == remembered, "the second memory of what was lost"
-            assert "made again" in str(_ended(made, "here")), "what is not marked yet would be read again"
-            assert _values(made) == dict.fromkeys(_KEPT, 1)
+            # After its first mark, and between its last one and the acceptance.
+            for marks in (1, len(commands)):
+                with suppress(_Killed):
+                    mark(accept=True, report=partial(_killed, marks))
+                    raise AssertionError("it died")
+                made.kernel.sleep(30.0)
+                assert _remembered(settings) == remembered, "the second memory of what was lost"
+                # On the machine that remembers the ledger, and on one that has the group's memory alone.
+                for machine in ("here", f"there-{marks}"):
+                    why = "what is not marked yet would be read again"
+                    assert "made again" in str(_ended(made, machine)), why
+                assert _values(made) == dict.fromkeys(_KEPT, 1)
             assert mark(accept=True) is SubmitOutcome.APPLIED_HERE
             assert _remembered(settings) is None
             reading.close()
@@ -131,8 +138,9 @@ class _Killed(Exception):
     """The end of a command."""
 
 
-def _killed(_done: int, _all: int) -> None:
-    raise _Killed
+def _killed(marks: int, done: int, _all: int) -> None:
+    if done >= marks:
+        raise _Killed
 
 
 def _refused(act: Callable[[], object]) -> str:

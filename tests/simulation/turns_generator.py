@@ -9,13 +9,12 @@ from typing import Any, Final
 from tests.simulation.pairs import all_pairs
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_records import JSON
+from tests.simulation.turns_stories import LONG_AGE, MAKE, RATE, REFUSE, chosen, records_and_steps, story_of
 
 ARCHIVE: Final = "archive"
 INCOMING: Final = "incoming"
 ROWS: Final = "rows"
 SOURCE: Final = "source"
-LONG_AGE: Final = "36000000"
-"""An age that no run comes to: such a tail rests."""
 SINKS: Final = ("one", "two", "three")
 FIXED: Final[Mapping[str, str]] = {}
 _ONE: Final[Mapping[str, Sequence[str | None]]] = {
@@ -29,9 +28,11 @@ DIMENSIONS: Final[Mapping[str, Sequence[str | None]]] = {
     "partitions": ("1", "2"),
     SOURCE: ("1", None),
     "three": ("1", None),
+    RATE: (None, "1024"),
     **{f"{sink}.{option}": values for sink in SINKS for option, values in _ONE.items()},
 }
-"""`partitions` is that of each topic; `three` and `source`: whether there is such a connector."""
+"""`partitions` is that of each topic; `three` and `source`: whether there is such a connector.
+Where there is a source, the limit is its own."""
 FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kill": {},
     "stop": {},
@@ -41,7 +42,7 @@ FAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "broker away": {"seconds": 8.0},
     "clock": {"ms": 30_000},
 }
-OPERATIONS: Final = ("delete", "hang")
+OPERATIONS: Final = ("delete", "hang", MAKE, REFUSE)
 _BASE: Final = {
     "bootstrap.servers": "broker:9092",
     "aws.s3.region": "us-east-1",
@@ -88,6 +89,8 @@ def configurations(options: Mapping[str, str], *, closes: bool) -> dict[str, dic
             found[sink]["rotate.on.stop"] = "true"
     if SOURCE in options:
         found[SOURCE] = {**_SOURCE, "name": SOURCE}
+        if RATE in options:
+            found[SOURCE]["max.bytes.per.second"] = options[RATE]
     return found
 
 
@@ -97,15 +100,22 @@ def _rows() -> list[dict[str, str | None]]:
 
 
 def turns_scenario(seed: int) -> Scenario:
-    """The scenario of a seed: pairs of options in their order first."""
-    rng = random.Random(f"turns-{seed}")
-    rows = _rows()
-    drawn = rows[seed] if seed < len(rows) else {name: rng.choice(v) for name, v in DIMENSIONS.items()}
+    """The scenario of a seed: every other one is about something, of the others pairs of options first."""
+    rng, rows, story = random.Random(f"turns-{seed}"), _rows(), story_of(seed)
+    if story is not None:
+        drawn = chosen(rng, story, DIMENSIONS)
+    elif seed // 2 < len(rows):
+        drawn = rows[seed // 2]
+    else:
+        drawn = {name: rng.choice(values) for name, values in DIMENSIONS.items()}
     options = {name: text for name, text in drawn.items() if text is not None}
     sinks = [sink for sink in SINKS if sink != "three" or sink in options]
     topics = {topic_of(sink): int(options["partitions"]) for sink in sinks}
-    records = tuple(_records(rng, topics, has_source=SOURCE in options))
-    steps = tuple(_steps(rng, len(records), list(topics)))
+    if story is not None and story.steps is not None:
+        records, steps = records_and_steps(rng, story, topics)
+    else:
+        records = tuple(_records(rng, topics, has_source=SOURCE in options))
+        steps = tuple(_steps(rng, len(records), list(topics)))
     return Scenario(
         seed=seed, direction="turns", options=options, topics=topics, records=records, steps=steps
     )

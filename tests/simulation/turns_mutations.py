@@ -8,6 +8,7 @@ from typing import Final
 from tests.simulation.mutations import Mutation, main
 
 _WORK: Final = "ingest/sink/dealing.py"
+_READER: Final = "headrace/s3/reader/s3_source.py"
 
 MUTATIONS: Final = {
     "openings are carried": Mutation(
@@ -79,6 +80,21 @@ MUTATIONS: Final = {
         "ingest/service/slot_supervisor.py",
         "            if self._is_turn_over(slot, since):\n",
         "            if False:\n",
+    ),
+    "what is read next": Mutation(
+        "turns",
+        "a limit on reading is spent on what is read next",
+        _READER,
+        "min(WINDOW_BYTES, pace.bytes_ahead)",
+        "WINDOW_BYTES",
+        ((_READER, "if closed is not None and closed.is_set():", "if False:"),),
+    ),
+    "an earlier life": Mutation(
+        "turns",
+        "what was left open of a topic says nothing of one that is made again",
+        _WORK,
+        "    if left is None or checkpoint is None or left.topic_id != checkpoint.topic_id:\n",
+        "    if left is None or checkpoint is None:\n",
     ),
 }
 

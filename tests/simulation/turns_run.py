@@ -24,15 +24,16 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.turns_generator import (
     ARCHIVE,
     INCOMING,
-    LONG_AGE,
     ROWS,
     SOURCE,
     configurations,
     topic_of,
 )
+from tests.simulation.turns_stories import ALLOW, LONG_AGE, LOOK, MAKE, RATE, REFUSE
 from tests.simulation.worker_processes import SimulatedJvm, workers_of
 
-Place = tuple[str, int, int]
+Place = tuple[str, int, int, str]
+"""Topic, partition and offset, and what its value holds: a topic that is made again has the offsets again."""
 _STARTUP_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 2.0
 _LOOK_SECONDS: Final = 1.0
@@ -44,6 +45,10 @@ _DEFAULT_AGE_SECONDS: Final = 150.0
 """In so long what has no age by its options is written, by the default's, and all turns are over."""
 _SAID_SECONDS: Final = 180.0
 _DONE_SECONDS: Final = 400.0
+_MORE_SECONDS: Final = 10.0
+"""So often each sink has one more record, while it is looked whether rows come."""
+_READ_TIMES: Final = 4
+"""An object that takes longer than a turn is read once more for its last row, and for its end."""
 _HANGING: Final = "hanging-"
 
 
@@ -170,6 +175,10 @@ class _TurnsCourse(Course):
             "produce": self._produce,
             "hang": self._hang,
             "delete": self._delete,
+            MAKE: self._make,
+            REFUSE: lambda: self.made.bucket.weather.denied.add(ARCHIVE),
+            ALLOW: lambda: self.made.bucket.weather.denied.discard(ARCHIVE),
+            LOOK: self._look,
         }
         return {**super().acts(), **own}
 
@@ -198,30 +207,41 @@ class _TurnsCourse(Course):
     # -- data ------------------------------------------------------------------------------------------------
 
     def _produce(self, begin: int, end: int) -> None:
-        made, now_ms = self.made, round(self.made.kernel.now * 1000)
+        made = self.made
         for given in self.scenario.records[begin:end]:
             if given.topic.endswith(".jsonl"):
-                body = given.value or b""
+                body = _padded(given.value or b"")
                 etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
                 stored = StoredObject(body, f'"{etag}"', {}, made.bucket.now_ms())
                 made.bucket.put(INCOMING, given.topic, stored, "put")
                 self._outcome.wanted |= {json.loads(line)["row"] for line in body.splitlines()}
             elif given.topic in made.broker.topics:
-                record = Record(0, None, given.value, (), now_ms)
-                offset = made.broker.produce(given.topic, given.partition, record)
-                self._produced.append(((given.topic, given.partition, offset), record))
+                self._send(given.topic, given.partition, given.value)
 
-    def _hang(self, topic: str, *, commits: bool) -> None:
-        """A producer begins a transaction, and is not heard of again before the end."""
+    def _send(
+        self, topic: str, partition: int, value: bytes | None, running: Transaction | None = None
+    ) -> None:
+        record = Record(0, None, value, (), round(self.made.kernel.now * 1000))
+        offset = self.made.broker.produce(topic, partition, record, running)
+        text = str(json.loads(value or b"{}").get("a"))
+        self._produced.append(((topic, partition, offset, text), record))
+
+    def _hang(self, topic: str, *, commits: bool, aborted: int = 0) -> None:
+        """A producer begins a transaction, and is not heard of again before the end.
+
+        `aborted` records that it has given up are before that.
+        """
         broker, name = self.made.broker, f"{_HANGING}{topic}"
         if topic not in broker.topics or topic in self._hanging:
             return
-        running = broker.transaction(name, broker.initialise(name))
+        epoch = broker.initialise(name)
+        for _ in range(aborted):
+            self._send(topic, 0, b'{"a":"aborted"}', broker.transaction(name, epoch))
+        broker.abort(name, epoch)
+        running = broker.transaction(name, epoch)
         # Its timeout has not ended it.
         running.began = float("inf")
-        record = Record(0, None, b'{"a":"held"}', (), round(self.made.kernel.now * 1000))
-        offset = broker.produce(topic, 0, record, running)
-        self._produced.append(((topic, 0, offset), record))
+        self._send(topic, 0, b'{"a":"held"}', running)
         self._hanging[topic] = (running, commits)
 
     def _delete(self, topic: str) -> None:
@@ -235,6 +255,30 @@ class _TurnsCourse(Course):
         self._produced = [one for one in self._produced if one[0][0] != topic]
         self._hanging.pop(topic, None)
         self.made.broker.delete(topic)
+
+    def _make(self, topic: str) -> None:
+        """A topic that was deleted is made again."""
+        if topic not in self.made.broker.topics:
+            self.made.broker.create(topic, self.scenario.topics[topic])
+
+    def _look(self, what: str) -> None:
+        """What came by now is done in time; while rows are waited for, sinks always have more to do."""
+        kernel, topics = self.made.kernel, [topic for topic, _ in self._aged()]
+        seconds = self._seconds_left(reads=what == "rows")
+        deadline, more_at = kernel.now + seconds, kernel.now
+        looks: dict[str, Callable[[], list[str]]] = {
+            "rows": self._missing_rows,
+            "full": self._missing_of_full,
+            "records": partial(self._missing_records, topics),
+        }
+        missing = looks[what]
+        while (left := missing()) and kernel.now < deadline:
+            if what == "rows" and kernel.now >= more_at:
+                more_at = kernel.now + _MORE_SECONDS
+                for topic in self.scenario.topics.keys() & self.made.broker.topics.keys():
+                    self._send(topic, 0, b'{"a":"more"}')
+            kernel.sleep(_LOOK_SECONDS)
+        self._outcome.late += [f"{one} after {seconds:.0f} s" for one in left]
 
     def _is_disturbed_later(self) -> bool:
         """Whether a process may die that has read it: what it had is lost with the topic."""
@@ -277,14 +321,12 @@ class _TurnsCourse(Course):
     def rest(self) -> None:
         """See Course. Nothing goes wrong or comes any more: what has an age is written, then all rest."""
         self._start_after_stop()
-        kernel, options = self.made.kernel, self.scenario.options
-        ages = {name: int(text) / 1000 for name, text in self._aged()}
-        seconds = max(ages.values(), default=0.0) + _SPARE_SECONDS
-        seconds += _TURN_SECONDS * len(configurations(options, closes=False))
+        kernel = self.made.kernel
+        topics, seconds = [topic for topic, _ in self._aged()], self._seconds_left(reads=True)
         deadline = kernel.now + seconds
-        while (missing := self._missing([*ages])) and kernel.now < deadline:
+        while (missing := self._missing(topics)) and kernel.now < deadline:
             kernel.sleep(_LOOK_SECONDS)
-        self._outcome.late = [f"{one} after {seconds:.0f} s" for one in missing]
+        self._outcome.late += [f"{one} after {seconds:.0f} s" for one in missing]
         kernel.sleep(_DEFAULT_AGE_SECONDS)
         if not missing:
             begun = self.made.begun_tasks
@@ -296,19 +338,50 @@ class _TurnsCourse(Course):
             kernel.sleep(_LOOK_SECONDS)
         self._outcome.unsaid = unsaid
 
+    def _seconds_left(self, *, reads: bool) -> float:
+        """In so long what came by now is done: an age, turns; with `reads` also what a source has to read."""
+        options = self.scenario.options
+        ages = [int(text) / 1000 for _, text in self._aged()]
+        seconds = max(ages, default=0.0) + _SPARE_SECONDS
+        seconds += _TURN_SECONDS * len(configurations(options, closes=False))
+        if reads and SOURCE in options and RATE in options:
+            left = self._outcome.wanted - self._rows().keys()
+            there = self.made.bucket.objects[INCOMING].values()
+            size = sum(len(one.body) for one in there if left) / max(float(options[RATE]), 1.0)
+            seconds += _READ_TIMES * size
+        return seconds
+
     def _aged(self) -> Iterator[tuple[str, str]]:
-        """The sinks whose objects have an age, by their topics."""
+        """The topics whose objects have an age, with that."""
         for name, text in self.scenario.options.items():
             sink, _, option = name.partition(".")
             if option == "rotate.age.ms" and text != LONG_AGE and topic_of(sink) in self.made.broker.topics:
                 yield topic_of(sink), text
 
     def _missing(self, topics: list[str]) -> list[str]:
-        archived = self._archived()
-        found = [f"{place} is not archived" for place in sorted(self._visible(*topics) - archived.keys())]
-        if SOURCE in self.scenario.options and (rows := self._outcome.wanted - self._rows().keys()):
-            found.append(f"{len(rows)} rows are not in Kafka")
-        return found
+        return [*self._missing_records(topics), *self._missing_rows()]
+
+    def _missing_records(self, topics: list[str]) -> list[str]:
+        left = self._visible(*topics) - self._archived().keys()
+        return [f"{place} is not archived" for place in sorted(left)]
+
+    def _missing_of_full(self) -> list[str]:
+        """Records that fill objects with those before them in their partition, and are not archived."""
+        archived, found = self._archived(), []
+        for name, text in self.scenario.options.items():
+            sink, _, option = name.partition(".")
+            if option == "rotate.records" and topic_of(sink) in self.made.broker.topics:
+                there = sorted(self._visible(topic_of(sink)))
+                for number in range(self.scenario.topics[topic_of(sink)]):
+                    ours = [place for place in there if place[1] == number]
+                    found += ours[: len(ours) // int(text) * int(text)]
+        return [f"{place} is not archived" for place in found if place not in archived]
+
+    def _missing_rows(self) -> list[str]:
+        if SOURCE not in self.scenario.options:
+            return []
+        left = self._outcome.wanted - self._rows().keys()
+        return [f"{len(left)} rows are not in Kafka"] if left else []
 
     def _unsaid(self) -> list[str]:
         said = " ".join(text for host in self.alive for text in getattr(host, "problems", list)())
@@ -319,7 +392,10 @@ class _TurnsCourse(Course):
         ]
 
     def _archived(self) -> "Counter[Place]":
-        return Counter((row.topic, row.partition, row.offset) for row in rows_of(self.made.bucket, ARCHIVE))
+        return Counter(
+            (row.topic, row.partition, row.offset, str(row.fields["value"].get("a")))
+            for row in rows_of(self.made.bucket, ARCHIVE)
+        )
 
     def _rows(self) -> "Counter[str]":
         return Counter(json.loads(one.value or b"{}")["row"] for one in self.made.broker.visible(ROWS, 0))
@@ -352,6 +428,14 @@ class _TurnsCourse(Course):
         outcome = self._outcome
         outcome.archived, outcome.rows = self._archived(), self._rows()
         outcome.expected = self._visible(*self.scenario.topics)
+
+
+def _padded(body: bytes) -> bytes:
+    """Rows as long as they say (`pad`): a scenario that is written down is none."""
+    rows = [json.loads(line) for line in body.splitlines()]
+    if not any("pad" in row for row in rows):
+        return body
+    return "\n".join(json.dumps({**row, "pad": "x" * row["pad"]}) for row in rows).encode()
 
 
 _DEADLY: Final = ("kill", "kill worker", "executor lost", "stop", "broker away")

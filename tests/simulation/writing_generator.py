@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from spark.frames.writing import WRITTEN
-from tests.simulation.apart import store_steps, with_disks, with_frames_again
+from tests.simulation.apart import OWN_FROM, store_steps, with_disks, with_frames_again
 from tests.simulation.circumstances import Circumstance
 from tests.simulation.layouts_generator import _OF_LAYOUT as OF_LAYOUT
 from tests.simulation.layouts_records import layout_records
@@ -152,6 +152,9 @@ CHANGING: Final = (
     LIMIT,
     TRIGGER,
 )
+FILTER: Final = "filter"
+"""The query's own filter leaves out stretches of rows, so that batches have none."""
+_FILTER_SHARE: Final = 0.1
 _DAYS: Final = 3
 """So old an unfinished upload gets, where the bucket has a rule."""
 
@@ -291,6 +294,9 @@ def writing_scenario(seed: int) -> Scenario:
         turn = LAYOUTS[: place % len(LAYOUTS)].count(layout)
         nth = place // len(LAYOUTS) * LAYOUTS.count(layout) + turn
         chosen = dict(rows[nth]) if nth < len(rows) else chosen
+    filtered = _filtered(seed)
+    if filtered:
+        chosen[LIMIT] = random.Random(f"limit-{seed}").choice(("1", "3"))
     options = _valid(chosen, layout)
     name = "events" if layout == "headrace" else "events-"
     topics = {f"{name}{number}": rng.choice((1, 1, 2, 3)) for number in range(rng.choice((1, 1, 2)))}
@@ -302,10 +308,19 @@ def writing_scenario(seed: int) -> Scenario:
         topics=topics,
         records=records,
         steps=(
+            *filtered,
             *store_steps("writing", seed, (BUCKET, SECOND)),
             *with_disks("writing", seed, with_frames_again(seed, _steps(rng, len(records), options, about))),
         ),
     )
+
+
+def _filtered(seed: int) -> tuple[Step, ...]:
+    """Some queries have a filter, and batches so small that some of them have no rows."""
+    rng = random.Random(f"filter-{seed}")
+    if seed < OWN_FROM or rng.random() >= _FILTER_SHARE:
+        return ()
+    return (Step(0.0, FILTER, {"rows": rng.choice((1, 2, 4))}),)
 
 
 def _valid(chosen: Mapping[str, str | None], layout: str) -> dict[str, str]:

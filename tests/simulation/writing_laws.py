@@ -85,7 +85,7 @@ def _said(scenario: Scenario, outcome: WritingOutcome) -> Iterator[Finding]:
         if any(words in sentence for words in _TWO_DRIVERS) and not acts & _SEVERAL:
             yield Finding("shown = true", f"there was one driver, and it was said: {sentence}")
         # A filter that leaves rows out of a batch that is written is a query that gives others.
-        is_put_back = bool(acts & {*_SEVERAL, "checkpoint restored"} or outcome.left_out)
+        is_put_back = bool(acts & {*_SEVERAL, "checkpoint restored"} or outcome.is_filtered_later)
         if any(words in sentence for words in _PUT_BACK) and not is_put_back:
             yield Finding("shown = true", f"no checkpoint was put back, and it was said: {sentence}")
         if "its upload is gone, and is old enough" in sentence and not {"rule", "days"} <= acts:

@@ -19,6 +19,7 @@ from tests.simulation.sink_run import Outcome
 from tests.simulation.writing_generator import (
     BUCKET,
     COLUMNS,
+    FILTER,
     FOLDER,
     LIMIT,
     OUT,
@@ -96,6 +97,8 @@ class WritingOutcome(Outcome):
     sentences: list[str] = field(default_factory=list)
     fixes: list[str] = field(default_factory=list)
     """What the operator did something about at the end, as it was said."""
+    is_filtered_later: bool = False
+    """Whether rows were left out that batches had by then."""
     left_out: set[tuple[Place, int]] = field(default_factory=set)
     """Rows that a query's own filter leaves out."""
     frames: list["WrittenFrame"] = field(default_factory=list)
@@ -152,6 +155,7 @@ class _WritingCourse(Course):
         self._other: Checkpoint | None = None
         self._frames: list[tuple[WrittenFrame, FrameWrite]] = []
         self._left_out: set[tuple[Place, int]] = set()
+        self._filtered_rows = 0
         self._lists: Counter[int] = Counter()
         self._operations = Operations(self)
         made.bucket.on_put = self._became_visible
@@ -171,6 +175,7 @@ class _WritingCourse(Course):
         """See Course."""
         own: dict[str, Callable[..., None]] = {
             "produce": self._produce,
+            FILTER: self._filter,
             "rule": self._rule,
             "days": self._pass_days,
             "speculate": self._speculate,
@@ -225,6 +230,12 @@ class _WritingCourse(Course):
                 rows[-1].offset + self._rng.choice((1, 1, 1, 2, 5)) if rows else self._rng.choice((0, 0, 7))
             )
             rows.append(Row((one.topic, one.partition), offset, one))
+            if self._filtered_rows and len(rows) // self._filtered_rows % 2:
+                self._left_out.add((rows[-1].place, offset))
+
+    def _filter(self, rows: int) -> None:
+        """Of each partition so many rows are left out, and so many not, in turn; from the first on."""
+        self._filtered_rows = rows
 
     # -- S3 --------------------------------------------------------------------------------------------------
 
@@ -431,6 +442,7 @@ class _WritingCourse(Course):
             bad = ((topic, int(partition)), int(words[2]))
             done = bad not in self._left_out
             self._left_out.add(bad)
+            self._outcome.is_filtered_later = True
         elif "another object has the name" in ending:
             done = self._moved_away(ending)
         elif "another program has ended its upload, or" in ending:

@@ -41,6 +41,14 @@ class RateLimiter:
         """Whether `acquire` may ever wait."""
         return self._rate is not None
 
+    @property
+    def bytes_ahead(self) -> float:
+        """How many bytes are worth reading before they are asked for: a second's; infinite without a limit.
+
+        What is read further ahead takes the turn of what is asked for, and is thrown away with its batch.
+        """
+        return float("inf") if self._rate is None else self._rate
+
     def acquire(self, count: int) -> None:
         """Return when `count` bytes may have been read; blocks."""
         if self._rate is None:

@@ -322,6 +322,8 @@ class Prefetch:
         self._splits = splits
         self._pace = pace
         self._streams = streams
+        self._window = min(WINDOW_BYTES, pace.bytes_ahead)
+        self._closed = threading.Event()
         self._pool = ThreadPoolExecutor(_FETCHERS, thread_name_prefix="prefetch")
         self._gathering = None if pace.is_limited else _Gathering(self._pool)
         self._ready: deque[S3Source] = deque()
@@ -344,10 +346,11 @@ class Prefetch:
         return self._current
 
     def close(self) -> None:
-        """Drop everything; reads under way end by themselves."""
+        """Drop everything; of a fetcher's objects the one under way is read to its end, and no other."""
         for source in [*self._ready, *([] if self._current is None else [self._current])]:
             source.close()
         self._ready.clear()
+        self._closed.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _let_go(self, source: S3Source) -> None:
@@ -363,7 +366,7 @@ class Prefetch:
         # Each fetcher has one before any has two.
         at_a_time = max(1, min(_AT_A_TIME, len(wanted) // _FETCHERS))
         for first in range(0, len(wanted), at_a_time):
-            self._pool.submit(_fetch, wanted[first : first + at_a_time])
+            self._pool.submit(_fetch, wanted[first : first + at_a_time], self._closed)
         if self._gathering is not None:
             self._gathering.start()
 
@@ -373,9 +376,9 @@ class Prefetch:
             size = split.object.size
             small = size <= SMALL_BYTES
             must = need and not self._ready
-            if small and self._held + size > WINDOW_BYTES and not must:
+            if small and self._held + size > self._window and not must:
                 return
-            if not small and self._ready and not must:
+            if not small and not must and (self._ready or self._pace.is_limited):
                 # One stream ahead at most: it has a window of its own.
                 return
             self._next += 1
@@ -403,9 +406,12 @@ class Prefetch:
         return source
 
 
-def _fetch(wanted: Sequence[tuple[S3Source, Content]]) -> None:
-    """Fetch these whole, in order."""
+def _fetch(wanted: Sequence[tuple[S3Source, Content]], closed: threading.Event | None = None) -> None:
+    """Fetch these whole, in order, until the batch is closed."""
     for source, content in wanted:
+        if closed is not None and closed.is_set():
+            # It would take its turn at a limit from what is wanted since.
+            return
         try:
             found = source.whole()
         except BaseException as error:  # noqa: BLE001  # raised where the object is decoded

@@ -21,7 +21,7 @@ from headrace.model.slot_protocol import Split
 from headrace.s3 import S3Calls
 from headrace.s3.connections import AT_ONCE_BYTES, Connections
 from headrace.s3.reader import Prefetch, RateLimiter, S3Source
-from headrace.s3.reader.s3_source import _UNDER_WAY
+from headrace.s3.reader.s3_source import _UNDER_WAY, SMALL_BYTES
 from tests.headrace.s3.scripted_s3 import (
     ETAG,
     Say,
@@ -148,6 +148,37 @@ def test_a_limited_rate_is_waited_for_by_fetchers(calls: S3Calls) -> None:
 
     assert waited
     assert all(name.startswith("prefetch") for name in waited)
+
+
+def test_a_limited_rate_is_not_spent_on_what_is_far_ahead(calls: S3Calls) -> None:
+    """That is thrown away where a batch ends, and would come before what is asked for."""
+    works = [*splits(*(f"key-{number:03}" for number in range(40))), *splits("large", size=SMALL_BYTES + 1)]
+    pace = RateLimiter(50.0, clock=lambda: 0.0, sleep=lambda _: None)
+    prefetch = Prefetch(calls, works, pace, streams=True)
+
+    for work in works[:-1]:
+        assert read(prefetch.next()) == f"/bucket/{work.object.id.key}".encode()
+        assert sum(one.size for one in prefetch._ready) <= 50
+    prefetch.close()
+
+
+def test_nothing_more_is_fetched_for_what_is_closed(server: ScriptedS3, calls: S3Calls) -> None:
+    """Else it took its turns at a limited rate from the batches that come after it."""
+    before, waits, done = fetchers(), [], threading.Event()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        done.wait(60)
+
+    works = splits(*(f"key-{number:03}" for number in range(64)))
+    prefetch = Prefetch(calls, works, RateLimiter(1e6, clock=lambda: 0.0, sleep=wait), streams=True)
+    prefetch.next()
+    eventually(lambda: len(waits) == 8)
+    prefetch.close()
+    done.set()
+    eventually(lambda: fetchers() <= before)
+
+    assert len(server.asked) == 1 + 8
 
 
 class TestOddAnswers:

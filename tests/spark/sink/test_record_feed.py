@@ -270,16 +270,19 @@ def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Ca
             "rotate.age.ms": "0",
         },
     )
-    work, largest = one.works[P0], 0
+    work, sizes = one.works[P0], []
     one.read(records(0, 1))
-    for begin in range(1, 70_001, 10_000):
-        bad = records(begin, begin + 10_000)
-        one.read(replace(bad, values=column_of([b"{"] * len(bad))))
+    fetched = [records(begin, begin + 10_000) for begin in range(1, 70_001, 10_000)]
+    # All with one poll: nothing is committed before the last of them, unless it waits.
+    one.read(*(replace(bad, values=column_of([b"{"] * len(bad))) for bad in fetched))
+    while not sizes or P0 in one.reader.paused:
+        one.feed.retry(NOON_MS)
         work.objects.close_due(NOON_MS)
-        largest = max(largest, len(encode_sink_entry(work._offsets.commit().checkpoint)))
+        sizes.append(len(encode_sink_entry(work._offsets.commit().checkpoint)))
         until_sync(one._commit, what="all that is closed is committed")
-    assert largest < 300 * 1024
-    assert largest > 100 * 1024
+        one.feed.retry(NOON_MS)
+    assert 100 * 1024 < max(sizes) < 300 * 1024
+    assert work.position == 70_001
     assert one.close() == [0]
 
 
