@@ -278,7 +278,7 @@ def _zone(field: DateField, local: datetime) -> str:
 
 
 def _offset(field: DateField, local: datetime) -> str:
-    # Without the seconds that zones had before 1972, as in Java.
+    # Without the seconds that zones had before 1972, which Java shows for four letters and more alone.
     minutes = int((local.utcoffset() or timedelta()).total_seconds() / 60)
     if not minutes and field.zulu:
         return "Z"

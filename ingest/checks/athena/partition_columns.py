@@ -7,8 +7,14 @@ from typing import Final
 
 from headrace.names.date_fields import DateField, DateKind, DateStyle, read_zone
 from headrace.names.date_pattern import DatePattern
-from headrace.names.name_template import NameField, NameToken, NameVariable, read_name_template
-from headrace.options.sink_settings import NameSettings
+from headrace.names.name_template import (
+    OF_THE_CLOCK,
+    NameField,
+    NameToken,
+    NameVariable,
+    read_name_template,
+)
+from headrace.options.sink_settings import NameSettings, NameTimeSource
 from ingest.checks.athena.table_columns import NotQueryable
 
 # These differ from object to object: no partition is of them.
@@ -72,7 +78,8 @@ class Partitions:
     `is_hive`: every directory from the first column to the last is `name=value`, in lower case and without a
     colon, so that MSCK REPAIR finds them. `is_plain`: values are as the data has them. `injected` are the
     columns of which a query has to say the value. `later` is where objects of the topic are once it was
-    deleted and made again; empty where they are in the table, or it is that of such a life.
+    deleted and made again; empty where they are in the table, or it is that of such a life. `dates_of_values`
+    are the columns with projected dates of what a field of the value says, which may be of any year.
     """
 
     location: str
@@ -81,6 +88,7 @@ class Partitions:
     is_hive: bool = False
     is_plain: bool = False
     later: str = ""
+    dates_of_values: tuple[str, ...] = ()
 
     @property
     def injected(self) -> tuple[str, ...]:
@@ -142,6 +150,7 @@ def partitions_of(
         is_hive=is_hive and bool(maker.made),
         is_plain=names.values.is_plain,
         later="" if has_all else later,
+        dates_of_values=tuple(maker.dates_of_values),
     )
 
 
@@ -153,6 +162,7 @@ class _Columns:
         self._partition_count = partition_count
         self._taken = {name.lower() for name in taken}
         self.made: list[PartitionColumn] = []
+        self.dates_of_values: list[str] = []
 
     def read(self, segment: Sequence[NameToken], topic: str) -> tuple[str, list[PartitionColumn]]:
         """The text of a directory with `${column}`, and its columns."""
@@ -183,7 +193,11 @@ class _Columns:
                 label or "kafka_partition", "int", (("type", "integer"), ("range", f"0,{last}"), *width)
             )
         if variable.date is not None:
-            return self._date(variable.date, label)
+            column = self._date(variable.date, label)
+            is_of_value = self._names.time_source is NameTimeSource.VALUE
+            if is_of_value and variable.field not in OF_THE_CLOCK and ("range", _SINCE) in column.projection:
+                self.dates_of_values.append(column.name)
+            return column
         return self._injected(label or (variable.path[-1] if variable.path else f"record_{variable.field}"))
 
     def _date(self, date: DatePattern, label: str | None) -> PartitionColumn:

@@ -288,6 +288,11 @@ class Table:
                 f"Once the topic was deleted and made again, its objects are below {later}, and not in this "
                 f"table: aws.s3.prefix={prefix}, with another --table, prints one of them."
             )
+        for name in () if self.is_repaired else self.partitions.dates_of_values:
+            yield (
+                f"{name} has the last ten years, and times of values may be older, or later: what is outside "
+                f"no query finds, unless projection.{name}.range has all years that there are."
+            )
         injected = self.partitions.injected
         if injected and self.is_repaired and self.partitions.is_plain:
             yield (

@@ -37,6 +37,19 @@ def test_times_before_1970_are_times(at: str, zone: str, hour: str) -> None:
     assert list(split_names(names, records)) == [f"{hour}/t/3/0.jsonl"]
 
 
+def test_times_of_two_centuries_in_one_fetch_are_each_in_their_own_hour() -> None:
+    """Clocks were changed at any second once; those of today alone would need a look each quarter."""
+    names = names_of(
+        "{{date:yyyy-MM-dd/HH}}/" + TAIL,
+        file_name_timestamp_source="value:at",
+        file_name_timestamp_timezone="Europe/Paris",
+    )
+    times = ("2026-01-01T00:00:00Z", "1899-12-31T23:50:38Z", "1899-12-31T23:50:39Z")
+    records = records_of([b'{"at":"%s"}' % at.encode() for at in times], options=JSON)
+    hours = ["2026-01-01/01", "1899-12-31/23", "1900-01-01/00"]
+    assert list(split_names(names, records)) == [f"{hour}/t/3/{row}.jsonl" for row, hour in enumerate(hours)]
+
+
 @pytest.mark.parametrize(
     ("at", "options"),
     [

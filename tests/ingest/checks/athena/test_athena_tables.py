@@ -273,6 +273,36 @@ _FILE: Final = "{{partition}}-{{start_offset}}{{extension}}"
 
 
 @pytest.mark.parametrize(
+    ("source", "template", "noted"),
+    [
+        ("value:born", "{{date:yyyy-MM-dd}}", ["dt"]),
+        ("value:born", "{{date:yyyy}}/{{date:MM}}", ["year"]),
+        ("value:born", "{{date:EEE}}", []),
+        ("value:born", "{{utc_date}}", []),
+        ("event", "{{date:yyyy-MM-dd}}", []),
+    ],
+)
+@pytest.mark.parametrize("is_repaired", [False, True])
+def test_times_of_values_may_be_older_than_the_table(
+    source: str, template: str, noted: list[str], *, is_repaired: bool
+) -> None:
+    """Dates of birth are in directories that projection leaves out without a word."""
+    where = "dt={{date:yyyy-MM-dd}}" if is_repaired else template
+    table = _table(
+        {
+            "file.name.template": f"{where}/{_FILE}",
+            "file.name.timestamp.source": source,
+            "value.converter": _JSON,
+        },
+        [{**_RECORD, "value": {"born": "1965-02-26"}}],
+        is_repaired=is_repaired,
+    )
+    found = [note for note in table.notes() if "ten years" in note]
+    options = [note.partition("projection.")[2].partition(".range")[0] for note in found]
+    assert options == ([] if is_repaired else noted)
+
+
+@pytest.mark.parametrize(
     ("template", "prefix", "later"),
     [
         (f"{{{{topic}}}}/{_FILE}", "kafka/", "s3://lake/kafka/topic_id=<id>/"),
