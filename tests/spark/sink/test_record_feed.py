@@ -270,7 +270,8 @@ def test_bad_records_above_an_open_object_do_not_outgrow_its_checkpoint(slot: Ca
             "rotate.age.ms": "0",
         },
     )
-    work, sizes = one.works[P0], []
+    work = one.works[P0]
+    sizes: list[int] = []
     one.read(records(0, 1))
     fetched = [records(begin, begin + 10_000) for begin in range(1, 70_001, 10_000)]
     # All with one poll: nothing is committed before the last of them, unless it waits.
