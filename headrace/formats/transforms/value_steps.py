@@ -46,7 +46,9 @@ _ARROW: Final = {
 _LOGICAL: Final = frozenset({DATE, DECIMAL, TIME, TIMESTAMP})
 _LONGS: Final = range(-(2**63), 2**63)
 _LONG_BITS: Final = 64
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+# Of Arrow's decimals, whose code ends the process at exponents of many millions.
+_DECIMAL_DIGITS: Final = 76
 Change = Callable[[Any], Any]
 
 
@@ -160,10 +162,12 @@ def _replacement_of(kind: Any, replacement: str, *, is_number: bool) -> Any:
     number = _decimal(replacement)
     if pa.types.is_floating(kind):
         return float(number)
-    try:
-        return pa.scalar(number, kind).as_py()
-    except pa.ArrowException:
-        raise Refused("the replacement has more digits than the field's decimals") from None
+    if max(number.adjusted(), -int(number.as_tuple().exponent)) <= _DECIMAL_DIGITS:
+        try:
+            return pa.scalar(number, kind).as_py()
+        except pa.ArrowException:
+            pass
+    raise Refused("the replacement has more digits than the field's decimals")
 
 
 # -- casts ---------------------------------------------------------------------------------------------------
