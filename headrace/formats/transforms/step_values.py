@@ -7,6 +7,7 @@ sentence, and the others continue.
 import math
 import re
 from collections.abc import Callable, Sequence
+from ctypes import c_float
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
@@ -275,10 +276,6 @@ def text(value: Any, *, is_single: bool = False) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return java_float(_rounded(value)) if is_single else java_double(value)
+        # Ten times as fast as numpy, which also warns of what is beyond 32 bits.
+        return java_float(c_float(value).value) if is_single else java_double(value)
     return str(value)
-
-
-def _rounded(value: float) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(value))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -89,6 +90,7 @@ def masked_json(value: Any, replacement: str | None) -> Any:
             return float(_decimal(replacement))
 
 
+@lru_cache(maxsize=16)
 def _decimal(text: str) -> Decimal:
     """What BigDecimal reads: neither NaN nor infinity."""
     try:
