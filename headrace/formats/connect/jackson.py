@@ -40,7 +40,7 @@ def java_float(value: float) -> str:
 
 def _of_two_digits(shortest: str, value: float, read: Callable[[str], float]) -> str:
     """The digits, or the nearest number of two where one would do: Java always writes two (4.9E-324)."""
-    if sum(digit not in "-.0" for digit in shortest.partition("e")[0]) == 1:
+    if len(shortest.partition("e")[0].strip("-.0")) == 1:
         nearest = f"{value:.1e}"
         if read(nearest) == value:
             return nearest

@@ -147,8 +147,10 @@ class StructObjects:
 
     @property
     def default(self) -> Default | None:
-        """The default of their schema, None without one."""
-        return None if self._connect is None else self._connect.default
+        """The default of their schema, None without one, and for one that is no value of it."""
+        if self._connect is None or default_array(self._connect) is None:
+            return None
+        return self._connect.default
 
     @property
     def name(self) -> str | None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -46,7 +47,9 @@ _ARROW: Final = {
 _LOGICAL: Final = frozenset({DATE, DECIMAL, TIME, TIMESTAMP})
 _LONGS: Final = range(-(2**63), 2**63)
 _LONG_BITS: Final = 64
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+# Of Arrow's decimals, whose code ends the process at exponents of many millions.
+_DECIMAL_DIGITS: Final = 76
 Change = Callable[[Any], Any]
 
 
@@ -87,6 +90,7 @@ def masked_json(value: Any, replacement: str | None) -> Any:
             return float(_decimal(replacement))
 
 
+@lru_cache(maxsize=16)
 def _decimal(text: str) -> Decimal:
     """What BigDecimal reads: neither NaN nor infinity."""
     try:
@@ -160,10 +164,12 @@ def _replacement_of(kind: Any, replacement: str, *, is_number: bool) -> Any:
     number = _decimal(replacement)
     if pa.types.is_floating(kind):
         return float(number)
-    try:
-        return pa.scalar(number, kind).as_py()
-    except pa.ArrowException:
-        raise Refused("the replacement has more digits than the field's decimals") from None
+    if max(number.adjusted(), -int(number.as_tuple().exponent)) <= _DECIMAL_DIGITS:
+        try:
+            return pa.scalar(number, kind).as_py()
+        except pa.ArrowException:
+            pass
+    raise Refused("the replacement has more digits than the field's decimals")
 
 
 # -- casts ---------------------------------------------------------------------------------------------------

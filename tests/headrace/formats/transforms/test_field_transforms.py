@@ -392,3 +392,13 @@ def test_a_decimal_becomes_a_header_of_its_digits(style: str) -> None:
     value = struct({"a": "Z4y3", "b": "/w==", "c": None}, a=decimal, b=decimal, c=decimal)
     (found,) = transformed({**WITH_SCHEMA, **chain(move), "json.format": style}, [value])
     assert found.headers == (("a", b"0.06786231"), ("b", b"-1E-8"), ("c", None))
+
+
+@pytest.mark.parametrize("default", [5, [1], {"x": "no", "y": 3}])
+def test_a_default_that_is_no_value_of_its_struct_counts_as_none(default: Any) -> None:
+    """As those of other fields: the records that have a value need none."""
+    optional = {"type": "int32", "optional": True}
+    fields = [{**optional, "field": "x"}, {**optional, "field": "y"}]
+    inner = {"type": "struct", "fields": fields, "optional": True, "default": default}
+    value = struct({"f": {"x": 2, "y": None}}, f=inner)
+    assert values({**WITH_SCHEMA, **chain(step("Flatten$Value"))}, [value]) == [{"f.x": 2, "f.y": None}]

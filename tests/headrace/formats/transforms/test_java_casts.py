@@ -1,6 +1,7 @@
 """Casts by Java's rules: narrowing, parsing and writing of numbers, texts and times; and masks."""
 
 import math
+import time
 from typing import Any
 
 import msgspec
@@ -231,6 +232,42 @@ def test_a_hexadecimal_number_beyond_doubles_is_infinite() -> None:
     assert [floating("0x1p1024"), floating("-0x1p1024")] == [math.inf, -math.inf]
 
 
+_SECONDS = 5
+_BETWEEN_SINGLES = "1.000000059604644775390625"
+_FIT = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{_BETWEEN_SINGLES}{'0' * _FIT}1", 1.0000001),
+        (f"0x1000001{'0' * _FIT}1p-{4 * _FIT + 28}", 1.0000001),
+        (f"0x0.{'0' * _FIT}10000010p{4 * _FIT + 4}", 1.0),
+        (f"-{'0' * _FIT}{_BETWEEN_SINGLES}f", -1.0),
+        # More digits than Python makes a whole number of.
+        (f"0x1.00000101p{'0' * 5000}", 1.0000001),
+        (f"0x1.00000300p-{'0' * 5000}1", 0.5000001),
+        (f"{_BETWEEN_SINGLES}1e{'0' * 5000}", 1.0000001),
+        (f"0x1p{'9' * 5000}", None),
+        (f"-1e{'9' * 5000}", None),
+        (f"{'1' * _FIT}x", "refused"),
+        (f"0x{'1' * _FIT}x", "refused"),
+        (f"1.{'1' * _FIT}e{'1' * _FIT}x", "refused"),
+    ],
+    ids=lambda value: value[:12] if isinstance(value, str) else None,
+)
+def test_a_text_of_a_megabyte_is_read_at_once(text: str, expected: Any) -> None:
+    """By steps as many as it has characters: with their square a record would hold its partition."""
+    before = time.process_time()
+    if expected == "refused":
+        with pytest.raises(Refused):
+            cast_json(text, CastType.FLOAT32)
+    else:
+        assert msgspec.json.decode(cast_json(text, CastType.FLOAT32)) == expected
+    # Measured at 0.02 s; at a minute and more where digits meet digits.
+    assert time.process_time() - before < _SECONDS
+
+
 def test_numbers_of_a_schema_become_single_ones_at_once() -> None:
     """Also decimals, as BigDecimal does it."""
     fields = [{"field": "n", "type": "int64"}, {"field": "s", "type": "string"}]
@@ -249,6 +286,10 @@ def test_a_replacement_has_no_more_digits_than_the_decimals() -> None:
     assert refusals({**WITH_SCHEMA, **chain({**mask, "replacement": "0.001"})}, [value]) == [
         "transform t0: the replacement has more digits than the field's decimals"
     ]
+    # By which Arrow would end the process.
+    for replacement in ("1e-999999999", "1e999999999"):
+        (refusal,) = refusals({**WITH_SCHEMA, **chain({**mask, "replacement": replacement})}, [value])
+        assert refusal == "transform t0: the replacement has more digits than the field's decimals"
     assert refusals({**WITH_SCHEMA, **chain({**mask, "replacement": "0.1"})}, [value]) == []
 
 
