@@ -11,8 +11,8 @@ from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credential
 from headrace.aws.store_answers import (
     SHOW_RESTORES,
     following,
-    headed_object,
     lacks_etag,
+    listed_by_head,
     listed_object,
     restores_shown,
     stuck,
@@ -268,7 +268,7 @@ class Lister:
                 head = await self._client.head_object(Bucket=self._bucket.name, Key=key, **payer)
         except ObjectMissing:
             return None
-        return headed_object(self._bucket.name, key, head)
+        return listed_by_head(self._bucket.name, key, head)
 
     def _parsed(
         self,

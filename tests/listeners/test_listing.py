@@ -199,7 +199,7 @@ def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | 
             found = await super().head_object(**arguments)
             if arguments["Key"] == "gone":
                 raise service_error("404", 404, "HeadObject")
-            return found
+            return {**found, "VersionId": "v"}
 
     client = Lacking(["a", "b", "gone", "in/", *(f"k{number}" for number in range(20))])
     service, _ = _list(client)
@@ -207,6 +207,7 @@ def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | 
     assert [found.id.etag for found in service.of(ListingPage)[0].objects] == [
         f"etag-{key}" for key in sorted(client.keys) if key != "gone"
     ]
+    assert {found.version_id for found in service.of(ListingPage)[0].objects} == {None}
     assert sorted(client.heads) == sorted(set(client.keys) - {"a", "in/"})
 
 

@@ -18,8 +18,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.aws.store_answers import (
     following,
-    headed_object,
     lacks_etag,
+    listed_by_head,
     listed_object,
     refuse_strangers,
     showing_restores,
@@ -158,7 +158,7 @@ def _head(client: Any, settings: S3Settings, key: str, *, sleep: Callable[[float
 
     def ask() -> S3Object:
         with translated_errors(f"s3://{bucket}/{key}"):
-            return headed_object(bucket, key, client.head_object(Bucket=bucket, Key=key, **payer))
+            return listed_by_head(bucket, key, client.head_object(Bucket=bucket, Key=key, **payer))
 
     try:
         return _attempts(settings, sleep)(ask)

@@ -35,7 +35,7 @@ class _Store:
             raise _refused("SlowDown", 503)
         if Key == "gone":
             raise _refused("404", 404)
-        return {"ETag": f"of-{Key}", "ContentLength": 3, "LastModified": _WHEN}
+        return {"ETag": f"of-{Key}", "ContentLength": 3, "LastModified": _WHEN, "VersionId": "v"}
 
 
 def _refused(code: str, status: int) -> ClientError:
@@ -50,4 +50,5 @@ def test_several_objects_are_asked_for_at_once() -> None:
     patient = replace(plain, backoff=replace(plain.backoff, max_retries=1))
     [page] = list_pages(_Store(), patient, prefix="", sleep=slept.append)
     assert [found.id.etag for found in page.objects] == ["of-a", "of-b", "of-c", "of-the-listing", "of-z"]
+    assert {found.version_id for found in page.objects} == {None}
     assert len(slept) == 1
