@@ -11,8 +11,8 @@ from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credential
 from headrace.aws.store_answers import (
     SHOW_RESTORES,
     following,
-    headed_object,
     lacks_etag,
+    listed_by_head,
     listed_object,
     restores_shown,
     stuck,
@@ -247,9 +247,14 @@ class Lister:
         with translated_errors(f"listing {self._bucket.url}"):
             return await self._client.list_objects_v2(**arguments)
 
+    def _of_prefix(self, page: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """The entries without those of a store that does not know prefixes, which may not be asked for."""
+        prefix = self._bucket.prefix
+        return [entry for entry in page.get("Contents", ()) if entry.get("Key", prefix).startswith(prefix)]
+
     async def _heads(self, page: Mapping[str, Any]) -> dict[str, S3Object | None]:
         """What HEAD says of objects that the page shows without their ETags; None of one that is gone."""
-        keys = [entry["Key"] for entry in page.get("Contents", ()) if lacks_etag(entry)]
+        keys = [entry["Key"] for entry in self._of_prefix(page) if lacks_etag(entry)]
         heads: dict[str, S3Object | None] = {}
         for begin in range(0, len(keys), _HEADS_AT_ONCE):
             some = keys[begin : begin + _HEADS_AT_ONCE]
@@ -263,7 +268,7 @@ class Lister:
                 head = await self._client.head_object(Bucket=self._bucket.name, Key=key, **payer)
         except ObjectMissing:
             return None
-        return headed_object(self._bucket.name, key, head)
+        return listed_by_head(self._bucket.name, key, head)
 
     def _parsed(
         self,
@@ -273,13 +278,11 @@ class Lister:
         sent: str | None,
         seconds: float,
     ) -> _Answer:
-        entries, prefix = page.get("Contents", ()), self._bucket.prefix
-        of_prefix = [entry for entry in entries if entry.get("Key", prefix).startswith(prefix)]
-        name = self._bucket.name
+        entries, name = page.get("Contents", ()), self._bucket.name
         # Nearly every store lists all of them.
         each = (
             heads[entry["Key"]] if heads and lacks_etag(entry) else listed_object(name, entry)
-            for entry in of_prefix
+            for entry in self._of_prefix(page)
         )
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(

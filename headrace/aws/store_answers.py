@@ -8,6 +8,7 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
@@ -173,6 +174,15 @@ def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
         last_modified_ms=int(modified.timestamp() * 1000),
         storage_class=None if is_restored else entry.get("StorageClass"),
     )
+
+
+def listed_by_head(bucket: str, key: str, head: Mapping[str, Any]) -> S3Object:
+    """The object of an entry that lacks its ETag, of its HEAD. SourceUnavailable as of `headed_object`.
+
+    Like those of other entries it has no version, and is read by its key: a store that has versions, and a
+    policy, may not let them be read.
+    """
+    return replace(headed_object(bucket, key, head), version_id=None)
 
 
 def _entry_of(bucket: str, entry: Mapping[str, Any]) -> str:

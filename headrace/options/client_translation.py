@@ -323,14 +323,25 @@ class _Unused(NamedTuple):
 
 
 def _own_unused(role: Role, given: Mapping[str, Entry], gathered: Gathered) -> dict[str, Entry]:
-    """What a configuration itself gives to one kind of client that has no use for it."""
-    if _protocol(given) not in _UNUSED or _is_protocol_lost(role, given, gathered):
-        return {}
+    """What a configuration itself gives to one kind of client that has no use for it, nor has another."""
     return {
         name: entry
-        for name, entry in unused_entries(given).items()
-        if not _is_of_worker(entry, gathered) and not names.is_without_effect(name, entry.text)
+        for name, entry in _useless(role, given, gathered).items()
+        if not _is_of_worker(entry, gathered)
+        and not names.is_without_effect(name, entry.text)
+        and not any(_uses(other, name, entry, gathered) for other in ROLES)
     }
+
+
+def _uses(role: Role, name: str, entry: Entry, gathered: Gathered) -> bool:
+    given = layered(role, gathered)
+    return given.get(name) is entry and name not in _useless(role, given, gathered)
+
+
+def _useless(role: Role, given: Mapping[str, Entry], gathered: Gathered) -> dict[str, Entry]:
+    """The entries of which one kind of client has no use, by a protocol that is known."""
+    is_known = _protocol(given) in _UNUSED and not _is_protocol_lost(role, given, gathered)
+    return unused_entries(given) if is_known else {}
 
 
 def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:

@@ -195,7 +195,8 @@ class S3Calls:
 
     def _if_there(self, bucket: str, key: str) -> S3Object | None:
         try:
-            return self.head(bucket, key)
+            # As `listed_by_head` has it.
+            return replace(self.head(bucket, key), version_id=None)
         except ObjectMissing:
             return None
 

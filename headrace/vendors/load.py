@@ -99,10 +99,11 @@ _DECIDED_HERE: Final = {"spark.task.maxFailures": "1", "spark.speculation": "fal
 _LOCAL_RETRIES: Final = re.compile(r"local\[[^,\]]*,\s*([0-9]+)\s*\]")
 
 
-# Java reads the driver's, without blanks, Spark the executors': a JVM that is given another ends at once.
+# Java reads the driver's, without blanks, Spark the executors': a JVM that is given another ends at once. A
+# bare number is bytes to Java, of which Spark wants 450 MiB.
 _MEMORY: Final = {
     "spark.driver.memory": (
-        re.compile(r"[0-9]+[kmgt]", re.IGNORECASE),
+        re.compile(r"[0-9]+[kmgt]|[0-9]{9,}", re.IGNORECASE),
         "a size as Java takes it, such as 512m or 2g",
     ),
     "spark.executor.memory": (

@@ -52,15 +52,17 @@ def read_settings(
         raise InvalidConfiguration(f"{file}: {error}") from error
 
 
-# What a worker's file has and no connector's: a configuration without a bucket and with one of them is none.
+# What a worker's file has and no connector's: a configuration with one of them, and without what each
+# connector has, is none.
 _OF_WORKERS: Final = frozenset({"config.storage.topic", "listeners", "plugin.path", "offset.storage.topic"})
+_OF_CONNECTORS: Final = frozenset({"name", "aws.s3.bucket.name"})
 
 
 def _is_of_worker(error: SettingsError) -> bool:
     """Whether the file that was read as a connector's will be a worker's."""
     named = {problem.option for problem in error.problems}
     missing = {problem.option for problem in error.problems if problem.message.startswith("is missing")}
-    return "aws.s3.bucket.name" in missing and not named.isdisjoint(_OF_WORKERS)
+    return missing >= _OF_CONNECTORS and not named.isdisjoint(_OF_WORKERS)
 
 
 def read_apart(file: Path, *, sets: Sequence[str], worker_config: Path | None) -> Settings:

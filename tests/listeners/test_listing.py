@@ -166,6 +166,21 @@ def test_keys_that_were_rotated_are_no_failure(times: int, reported: int) -> Non
     assert service.keys == ["k"]
 
 
+class _WithoutETags(FakeBucket):
+    async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+        answer = await super().list_objects_v2(**arguments)
+        for entry in answer["Contents"]:
+            del entry["ETag"]
+        return answer
+
+
+def test_no_object_outside_the_prefix_is_asked_for() -> None:
+    """A policy may grant the prefix alone: the refusal of another key would hold up the listing for ever."""
+    client = _WithoutETags(["a/k", "in/k", "z/k"], ignores=frozenset({"Prefix"}))
+    service, _ = _list(client, bucket=Bucket(name="b", prefix="in/"))
+    assert service.keys == client.heads == ["in/k"]
+
+
 @pytest.mark.parametrize("etag", [None, "", '""'])
 def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | None) -> None:
     """AIStore, S3Proxy and others list some so: it was a failure of the listing, of all keys after it."""
@@ -184,7 +199,7 @@ def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | 
             found = await super().head_object(**arguments)
             if arguments["Key"] == "gone":
                 raise service_error("404", 404, "HeadObject")
-            return found
+            return {**found, "VersionId": "v"}
 
     client = Lacking(["a", "b", "gone", "in/", *(f"k{number}" for number in range(20))])
     service, _ = _list(client)
@@ -192,6 +207,7 @@ def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | 
     assert [found.id.etag for found in service.of(ListingPage)[0].objects] == [
         f"etag-{key}" for key in sorted(client.keys) if key != "gone"
     ]
+    assert {found.version_id for found in service.of(ListingPage)[0].objects} == {None}
     assert sorted(client.heads) == sorted(set(client.keys) - {"a", "in/"})
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import tenacity
@@ -17,8 +18,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.aws.store_answers import (
     following,
-    headed_object,
     lacks_etag,
+    listed_by_head,
     listed_object,
     refuse_strangers,
     showing_restores,
@@ -36,6 +37,7 @@ from headrace.model.objects import S3Object
 from headrace.options import Settings
 from headrace.options.aws_forms import is_amazons, proxy_config
 from headrace.options.settings import S3Settings
+from headrace.process.threads import of_each
 from headrace.s3.inventory_manifests import read_manifests, unread_files
 from headrace.s3.s3_calls import S3Calls
 from ingest.checks.findings.finding import Finding, misconfigured, ok, unusable, warn
@@ -44,6 +46,7 @@ from listeners.discovery_events import translated_errors
 T = TypeVar("T")
 
 _PAGE_KEYS: Final = 1000
+_HEADS_AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,15 @@ def list_pages(
         answer = _asked(call, settings, prefix=prefix, token=token, sleep=sleep)
         more = following(answer, token, what=f"aws.s3.bucket.name = {settings.bucket!r}")
         entries = answer.get("Contents", ())
-        each = (_object(client, settings, entry, sleep=sleep) for entry in entries)
+        lacking = [entry["Key"] for entry in entries if lacks_etag(entry)]
+        head = partial(_head, client, settings, sleep=sleep)
+        heads = dict(
+            zip(lacking, of_each(head, lacking, at_once=_HEADS_AT_ONCE, name="key-head"), strict=True)
+        )
+        each = (
+            heads[entry["Key"]] if lacks_etag(entry) else listed_object(settings.bucket, entry)
+            for entry in entries
+        )
         objects = tuple(found for found in each if found is not None)
         last = entries[-1]["Key"] if entries else position
         yield KeysPage(
@@ -140,18 +151,14 @@ def object_request(settings: S3Settings, wanted: S3Object) -> dict[str, Any]:
     return {"Bucket": wanted.id.bucket, "Key": wanted.id.key, **payer}
 
 
-def _object(
-    client: Any, settings: S3Settings, entry: Mapping[str, Any], *, sleep: Callable[[float], None]
-) -> S3Object | None:
-    """The object of an entry, asked for where the store leaves its ETag out; None for one that is gone."""
-    if not lacks_etag(entry):
-        return listed_object(settings.bucket, entry)
-    bucket, key = settings.bucket, entry["Key"]
+def _head(client: Any, settings: S3Settings, key: str, *, sleep: Callable[[float], None]) -> S3Object | None:
+    """The object of an entry of which the store leaves the ETag out; None for one that is gone."""
+    bucket = settings.bucket
     payer = {"RequestPayer": "requester"} if settings.requester_pays else {}
 
     def ask() -> S3Object:
         with translated_errors(f"s3://{bucket}/{key}"):
-            return headed_object(bucket, key, client.head_object(Bucket=bucket, Key=key, **payer))
+            return listed_by_head(bucket, key, client.head_object(Bucket=bucket, Key=key, **payer))
 
     try:
         return _attempts(settings, sleep)(ask)

@@ -849,6 +849,11 @@ _UNSET = "PLAINTEXT, as it is not set"
             f"producer.override.sasl.username: not used by producers, whose security.protocol is {_UNSET}",
         ),
         (_PLAIN | {"security.protocol": "SASL_SSL"}, None),
+        (
+            # Another listener is for consumers: to remove the log-in would take it from the others.
+            _PLAIN | {"security.protocol": "SASL_SSL", "consumer.override.security.protocol": "PLAINTEXT"},
+            None,
+        ),
     ],
 )
 def test_a_log_in_that_the_protocol_does_not_use_is_reported(given: dict[str, str], said: str | None) -> None:

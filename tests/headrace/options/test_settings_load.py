@@ -623,6 +623,24 @@ def test_spark_properties_are_handed_on() -> None:
     assert spark.conf() == {"spark.cores.max": "4", "spark.ui.enabled": "true"}
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"spark.driver.memory": "2G"},
+        {"spark.driver.memory": "1t"},
+        {"spark.driver.memory": "1073741824"},
+        {"spark.executor.memory": "2048"},
+        {"spark.executor.memory": " 2Gb "},
+    ],
+)
+def test_sizes_of_memory_that_a_jvm_takes(sizes: dict[str, str]) -> None:
+    """To Java a bare number is bytes, to Spark MiB."""
+    conf = load_with({"spark.master": "spark://m:7077", **sizes}).spark.conf()
+    assert {name: text.strip() for name, text in sizes.items()} == {
+        name: conf[name].strip() for name in sizes
+    }
+
+
 def test_settings_travel_to_executors_and_stay_small() -> None:
     """Settings travel to executors and stay small."""
     settings = load_with({"aws.access.key.id": "id", "aws.secret.access.key": "secret"})

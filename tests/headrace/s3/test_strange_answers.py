@@ -69,6 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
         is_object = self.stranger.has_object and self.command == "HEAD"
         if is_object:
             self.send_header("ETag", f'"{ETAG}"')
+            self.send_header("x-amz-version-id", "v")
         if is_object and self.stranger.tells_time:
             self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
         self.send_header("Content-Length", str(len(self.stranger.body)))
@@ -163,7 +164,7 @@ def test_an_answer_that_lacks_what_is_read_is_told_by_its_name(stranger: Strange
         with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/k was answered without Last-Modified"):
             read()
         stranger.tells_time = True
-        assert [found.id for found in read()] == [ObjectId(BUCKET, "k", ETAG)]
+        assert [(found.id, found.version_id) for found in read()] == [(ObjectId(BUCKET, "k", ETAG), None)]
         stranger.tells_time = False
     with pytest.raises(SourceUnavailable, match=f"s3://{BUCKET}/ was answered without Date"):
         stranger.calls.clock_ms(BUCKET, "")

@@ -359,3 +359,11 @@ def test_a_worker_s_file_in_the_place_of_a_connector_s_is_named(name: str, text:
     with pytest.raises(InvalidConfiguration) as caught:
         read_settings(file, sets=(), worker_config=None)
     assert str(caught.value).startswith(f"{file} is a worker's file: `headrace worker {file}` runs it")
+
+
+def test_a_connector_s_file_with_an_option_of_workers_is_not_taken_for_one(tmp_path: Path) -> None:
+    """Such as one of Connect's standalone mode: the misspelled option is the problem."""
+    file = tmp_path / "connector.properties"
+    file.write_text("name=n\naws.s3.bucket.nam=bucket\nbootstrap.servers=b:1\ntopic=t\nplugin.path=/x\n")
+    with pytest.raises(InvalidConfiguration, match=r"aws\.s3\.bucket\.nam.*did you mean"):
+        read_settings(file, sets=(), worker_config=None)
