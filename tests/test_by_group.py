@@ -45,6 +45,8 @@ def test_what_shares_a_process_is_one_of_them(request: pytest.FixtureRequest) ->
 
     names = [groups.group_of(one.nodeid) for one in found]
     assert names == sorted({*names}, key=groups.turn)
+    # A worker that crashed is said to have run this.
+    assert {one.nodeid for one in found} == {*alone, "spark_session"}
     files: list[Any] = [one.files for one in found]
     assert dict(zip(names, files, strict=True)) == {
         "spark_session": sharing,
