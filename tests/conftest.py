@@ -140,6 +140,8 @@ signal.signal(signal.SIGTERM, signal.default_int_handler)
 _ANSWER_SECONDS: Final = 120.0
 # What is wrong in these tables; the test fails for it, as xdist swallows what a worker's collection raises.
 _PROBLEM: Final = pytest.StashKey[str]()
+# What deals groups out to workers of xdist.
+_DEALER: Final = pytest.StashKey[Any]()
 # What closes what a group shares.
 _OPEN: Final = pytest.StashKey[ExitStack]()
 
@@ -147,7 +149,26 @@ _OPEN: Final = pytest.StashKey[ExitStack]()
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A scheduler of groups for `--dist loadscope`."""
-    return groups.scheduler(config, log) if config.getoption("dist") == "loadscope" else None
+    if config.getoption("dist") != "loadscope":
+        return None
+    dealer = config.stash[_DEALER] = groups.scheduler(config, log)
+    return dealer
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a run that passed without all of its groups.
+
+    A worker that ends in the middle of a group (a file that leaves Python when it is imported) is an internal
+    error of xdist, which prints it and forgets what the worker had to run.
+    """
+    dealer = session.config.stash.get(_DEALER, None)
+    judged = {pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR}
+    if dealer is None or exitstatus not in judged or not (left := dealer.left()):
+        return
+    session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    reporter.write_line(f"\nNot run to its end, so the run fails: {', '.join(left)}", red=True)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -195,7 +216,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             where = "tests/support/groups.py"
             item.stash[_PROBLEM] = f"{where}: {test} uses {used.pop()}, add its file to SHARING"
     if items and not any("::" in one for one in config.args) and (found := long_cases.stale(tests)):
-        items[0].stash[_PROBLEM] = "tests/long_cases.py: " + "; ".join(found)
+        # Of one that is not long, if there is any: long ones are left out by `make test`.
+        shows = min(items, key=lambda item: item.get_closest_marker("long") is not None)
+        shows.stash[_PROBLEM] = "tests/long_cases.py: " + "; ".join(found)
 
     place = {group: groups.turn(group) for group in {groups.group_of(item.nodeid) for item in items}}
     items.sort(key=lambda item: (place[groups.group_of(item.nodeid)], groups.place_within(item.nodeid)))

@@ -1,6 +1,10 @@
 """Which of xdist's workers runs which tests: one computes all along, and units are left for the end."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -86,6 +90,31 @@ def test_who_has_none_of_its_kind_left_takes_the_other(busy: int) -> None:
     assert _turns(names, quick) == [*own, *other[1:]]
     every = sorted(index for worker in workers for index in worker.given)
     assert every == list(range(len(names) * _TESTS_OF_EACH))
+
+
+def test_what_was_not_run_to_its_end_is_known() -> None:
+    """Of a worker that is gone, too, which xdist forgets."""
+    worker = _Worker()
+    dealer = _begun(_UNITS[:1], [worker])
+    tests = _nodeids(_UNITS[0])
+    assert dealer.left() == tests
+
+    dealer.mark_test_complete(worker, 1)
+
+    assert dealer.left() == [tests[0], tests[2]]
+
+
+def test_a_run_without_all_groups_fails(tmp_path: Path) -> None:
+    """A file that leaves Python takes its worker with it, and what that was to run: all others passed."""
+    files = {f"test_{name}.py": "def test_one(): pass" for name in "bc"}
+    for name, text in {**files, "test_a.py": "raise SystemExit(0)"}.items():
+        (tmp_path / name).write_text(text)
+    argv = [sys.executable, "-m", "pytest", "-q", "--dist", "loadscope", "-n", "2", "-p", "tests.conftest"]
+    argv += ["-m", "not long", "-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1])
+
+    assert done.returncode == pytest.ExitCode.INTERNAL_ERROR
+    assert "Not run to its end, so the run fails: test_a.py" in done.stdout
 
 
 def test_a_file_that_names_the_mark_uses_services() -> None:

@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -62,6 +64,33 @@ def test_a_table_that_does_not_fit_is_noticed() -> None:
     assert is_long(whole.test, "")
     assert not is_long(first.test, first.kept[0])
     assert is_long(first.test, "another")
+
+
+class _Item:
+    """What pytest collected, as far as it is marked."""
+
+    def __init__(self, test: str) -> None:
+        self.nodeid = f"tests/{test}"
+        self.stash = pytest.Stash()
+        self.marks: list[str] = []
+
+    def add_marker(self, mark: str) -> None:
+        self.marks.append(mark)
+
+    def get_closest_marker(self, mark: str) -> str | None:
+        return mark if mark in self.marks else None
+
+
+def test_it_is_noticed_where_the_first_test_is_long(request: pytest.FixtureRequest) -> None:
+    """`make test` leaves that one out, and what it would say with it."""
+    conftest: Any = request.config.pluginmanager.get_plugin(str(_TESTS / "conftest.py"))
+    moved = next(moved for moved in MOVED if moved.kept)
+    long, short = _Item(f"{moved.test}[another]"), _Item(f"{moved.test.partition('::')[0]}::test_short")
+
+    conftest.pytest_collection_modifyitems(SimpleNamespace(args=["tests"]), [long, short])
+
+    assert (long.marks, short.marks) == (["long"], [])
+    assert f"{moved.test} has no case" in short.stash[conftest._PROBLEM]
 
 
 def test_a_run_that_picks_nothing_says_so() -> None:

@@ -36,6 +36,8 @@ _AT_ONCE_SECONDS: Final = 0.005
 # What is decoded may wait so long for the next small object, as it does for its commit anyway: objects that
 # S3 gives slowly, one by one, would wake the other thread each.
 _GATHERING_SECONDS: Final = 0.1
+# A beginning that takes no longer is cheap to read again.
+_CHEAP_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,34 @@ Cuts = Callable[[S3Source, Split], tuple[int, ...]]
 CanResume = Callable[[S3Source], bool]
 
 
+class _StopTime:
+    """When it is worth it to stop in the middle of a work: what comes next reads up to there once more.
+
+    Under a limit on reading, first rows may take longer than a batch may: each batch would come one step
+    further. So a work gives rows for as long as its first ones took. Made when it begins.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began_at = clock()
+        self._at: float | None = None
+
+    def has_come(self, rows: RowBatch) -> bool:
+        """Whether the work may stop after these rows; ask for all of them, as they are decoded."""
+        if not len(rows) and not rows.bad:
+            # Without rows there is no checkpoint: the next batch would read the same, and stop here again.
+            return False
+        now = self._clock()
+        if self._at is None:
+            took = now - self._began_at
+            self._at = now + took if took > _CHEAP_SECONDS else now
+        return now >= self._at
+
+
 class Pipeline:
     """Decodes the works in order. Made in the producing thread, which takes the steps; close it in the end.
 
-    `can_resume` says of a source whether stopping in its middle is cheap.
+    `can_resume` says of a source whether its middle can be read without what is before; `clock` in seconds.
     """
 
     def __init__(
@@ -108,7 +134,9 @@ class Pipeline:
         decode: Decode,
         cuts: Cuts,
         can_resume: CanResume,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._splits = splits
         self._sources = sources
         self._decode = decode
@@ -223,24 +251,23 @@ class Pipeline:
         try:
             if split.splits_wanted:
                 return self._put(SplitPoints(index, self._cuts(source, split)))
-            batches = self._decode(source, split)
-            for rows in batches:
+            may_stop_at = _StopTime(self._clock)
+            for rows in self._decode(source, split):
+                is_worth_it = may_stop_at.has_come(rows)
                 if not self._put(DecodedRows(index, rows)):
                     return False
                 if index in self._skipped:
                     return True
-                if self._stops_after(rows, source):
+                if self._stops(source, is_worth_it=is_worth_it):
                     return False
         except HeadraceError as error:
             return self._put(SplitEnded(index, error))
         return self._put(SplitEnded(index, None))
 
-    def _stops_after(self, rows: RowBatch, source: S3Source) -> bool:
+    def _stops(self, source: S3Source, *, is_worth_it: bool) -> bool:
         if not self._stop.is_set():
             return False
-        # Without rows there is no checkpoint: the next batch would read the same again, and stop here again.
-        is_progress = len(rows) > 0 or bool(rows.bad)
-        return self._stop_anywhere.is_set() or (is_progress and self._can_resume(source))
+        return self._stop_anywhere.is_set() or (is_worth_it and self._can_resume(source))
 
     def _put(self, step: PipelineStep) -> bool:
         """Hand the step over, at once unless its object was fetched whole; False when not taken."""

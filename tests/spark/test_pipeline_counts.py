@@ -257,3 +257,47 @@ def test_who_waits_for_the_turn_to_read_is_not_idle(
     watchdog.check(pipeline)
 
     assert (beats.idle_seconds[-1] > 0.0) is is_idle
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stopped_after"),
+    [
+        # One that is fetched whole, under a limit: all of it is here when its first row is.
+        ((20, 0, 0, 0, 0), None),
+        ((20, 15, 15, 15, 15), 3),
+        ((20, 30, 0, 0, 0), 2),
+        ((1, 0, 0, 0, 0), 1),
+    ],
+)
+def test_a_stop_is_not_before_a_beginning_was_worth_it(
+    seconds: tuple[int, ...], stopped_after: int | None
+) -> None:
+    """An object of which each read takes longer than a batch may was read once for each 10,000 rows."""
+    now = 0.0
+
+    is_stopped = threading.Event()
+
+    def decode(*_: Any) -> Iterator[RowBatch]:
+        nonlocal now
+        assert is_stopped.wait(60)
+        for number, took in enumerate(seconds):
+            now += took
+            yield rows(1, number + 1)
+
+    pipeline = Pipeline(
+        [(0, split(0))],
+        cast("Prefetch", Sources([Source(1)])),
+        decode=decode,
+        cuts=lambda *_: (),
+        can_resume=lambda _: True,
+        clock=lambda: now,
+    )
+    pipeline.stop()
+    is_stopped.set()
+    steps = []
+    while not isinstance(step := pipeline.next_step(10), DecodingStopped):
+        steps.append(type(step))
+    pipeline.close()
+
+    whole = [DecodedRows] * len(seconds) + [SplitEnded]
+    assert steps == (whole if stopped_after is None else whole[:stopped_after])

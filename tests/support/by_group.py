@@ -60,7 +60,8 @@ def joined(found: list[Group]) -> list[Group]:
         Group.from_parent(
             every[name][0].session,
             name=name,
-            nodeid=every[name][0].nodeid,
+            # By this xdist says what a worker that crashed was running: not the first of many files.
+            nodeid=name if name in groups.SHARING else every[name][0].nodeid,
             files=[file for one in every[name] for file in one.files],
         )
         for name in sorted(every, key=groups.turn)

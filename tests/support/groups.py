@@ -104,14 +104,21 @@ def scheduler(config: Any, log: Any) -> Any:
 
         def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
             super().mark_test_complete(node, item_index, duration)
-            self._over += 1
+            self._over.add(self.collection[item_index])
             if getattr(node, "workerinput", {}).get("by_group"):
                 # Nobody knows how many tests there are: of all as many are over as of the groups.
                 plugins = self.config.pluginmanager
                 reported = plugins.get_plugin("terminalreporter").reported_progress
-                plugins.get_plugin("session").testscollected = reported * len(self.collection) // self._over
+                tests = reported * len(self.collection) // len(self._over)
+                plugins.get_plugin("session").testscollected = tests
 
-        _over = 0
+        def left(self) -> list[str]:
+            """What was collected and is not over."""
+            return [one for one in self.collection or () if one not in self._over]
+
+        @cached_property
+        def _over(self) -> set[str]:
+            return set()
 
         @cached_property
         def _places(self) -> dict[str, int]:

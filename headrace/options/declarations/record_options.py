@@ -257,7 +257,8 @@ JOB_MAX_SECONDS = option(
     "10",
     Group.DELIVERY,
     "After this long an object whose format can seek stops at a checkpoint and goes back, so that a huge "
-    "one does not hold back small ones.",
+    "one does not hold back small ones. Where its first records took longer than a second, it gives records "
+    "for as long as they took before it stops.",
     importance="LOW",
 )
 JOB_LINGER = option(
