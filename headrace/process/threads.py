@@ -3,8 +3,7 @@
 A thread that dies leaves what it did undone while everything else looks healthy. Here its error reaches
 what collects failures (`collecting`), the service's thread, which ends the process with it. In a process
 of several connectors each collects those of its own threads (`collecting_own`). What several threads do of
-one kind, and one waits for, is `of_each`, or `ahead_of_each` where not
-all answers fit into memory.
+one kind, and one waits for, is `of_each`, or `ahead_of_each` where not all answers fit into memory.
 """
 
 import threading

@@ -207,7 +207,7 @@ def rows(count: int, after: int) -> RowBatch:
 
 @pytest.mark.parametrize(("is_anywhere", "last"), [(False, 3), (True, 1)])
 def test_a_stop_is_after_rows(*, is_anywhere: bool, last: int) -> None:
-    """Blank lines are no progress that is kept: a batch that stops after them reads them again each time."""
+    """Each batch brings some rows, or ends its object: a stop is not after blank lines alone."""
     is_stopped = threading.Event()
 
     def decode(*_: Any) -> Iterator[RowBatch]:
