@@ -159,7 +159,7 @@ def lacks_etag(entry: Mapping[str, Any]) -> bool:
 def listed_object(bucket: str, entry: Mapping[str, Any]) -> S3Object:
     """The object of an entry of a listing; SourceUnavailable for one that lacks what every entry has."""
     try:
-        key, etag = entry["Key"], entry["ETag"].strip('"')
+        key, etag = entry["Key"], entry.get("ETag", "").strip('"')
         size, modified = entry["Size"], entry["LastModified"]
     except KeyError as error:
         raise lacking(str(error.args[0]), what=_entry_of(bucket, entry)) from None

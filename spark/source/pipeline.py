@@ -99,8 +99,8 @@ CanResume = Callable[[S3Source], bool]
 class _StopTime:
     """When it is worth it to stop in the middle of a work: what comes next reads up to there once more.
 
-    Under a limit on reading, first rows may take longer than a batch may: each batch would come one step
-    further. So a work gives rows for as long as its first ones took. Made when it begins.
+    Under a limit on reading, its first step may take longer than a batch may: each batch would come one step
+    further. So a work gives rows for as long as its first step took. Made when it begins.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -110,14 +110,13 @@ class _StopTime:
 
     def has_come(self, rows: RowBatch) -> bool:
         """Whether the work may stop after these rows; ask for all of them, as they are decoded."""
-        if not len(rows) and not rows.bad:
-            # Without rows there is no checkpoint: the next batch would read the same, and stop here again.
-            return False
         now = self._clock()
         if self._at is None:
+            # Also where it gave no rows: what is filtered is committed, and not read once more.
             took = now - self._began_at
             self._at = now + took if took > _CHEAP_SECONDS else now
-        return now >= self._at
+        # Not after blank lines alone, so that each batch brings some rows.
+        return (len(rows) > 0 or bool(rows.bad)) and now >= self._at
 
 
 class Pipeline:

@@ -207,7 +207,7 @@ def rows(count: int, after: int) -> RowBatch:
 
 @pytest.mark.parametrize(("is_anywhere", "last"), [(False, 3), (True, 1)])
 def test_a_stop_is_after_rows(*, is_anywhere: bool, last: int) -> None:
-    """Blank lines are no progress that is kept: a batch that stops after them reads them again each time."""
+    """Each batch brings some rows, or ends its object: a stop is not after blank lines alone."""
     is_stopped = threading.Event()
 
     def decode(*_: Any) -> Iterator[RowBatch]:
@@ -301,3 +301,35 @@ def test_a_stop_is_not_before_a_beginning_was_worth_it(
 
     whole = [DecodedRows] * len(seconds) + [SplitEnded]
     assert steps == (whole if stopped_after is None else whole[:stopped_after])
+
+
+def test_an_hour_of_filtered_rows_is_not_followed_by_another_one() -> None:
+    """They are committed as they are read, so a stop may come after the first rows."""
+    now = 0.0
+    is_stopped = threading.Event()
+
+    def decode(*_: Any) -> Iterator[RowBatch]:
+        nonlocal now
+        assert is_stopped.wait(60)
+        for number in range(20):
+            now += 5
+            yield rows(0, number + 1)
+        yield rows(1, 21)
+        yield rows(1, 22)
+
+    pipeline = Pipeline(
+        [(0, split(0))],
+        cast("Prefetch", Sources([Source(1)])),
+        decode=decode,
+        cuts=lambda *_: (),
+        can_resume=lambda _: True,
+        clock=lambda: now,
+    )
+    pipeline.stop()
+    is_stopped.set()
+    steps = []
+    while not isinstance(step := pipeline.next_step(10), DecodingStopped):
+        steps.append(type(step))
+    pipeline.close()
+
+    assert steps == [DecodedRows] * 21

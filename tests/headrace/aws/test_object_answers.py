@@ -74,6 +74,9 @@ def test_a_folder_needs_no_etag() -> None:
     """It is not read, and one without ended the listing of all the rest."""
     assert listed_object("b", {**ENTRY, "Key": "in/", "ETag": '""'}).id.key == "in/"
 
+    without = {name: value for name, value in ENTRY.items() if name != "ETag"}
+    assert listed_object("b", {**without, "Key": "in/"}).id.key == "in/"
+
 
 @pytest.mark.parametrize("headers", [{}, {"date": ""}, {"date": "yesterday"}])
 def test_a_store_that_tells_no_time_may_be_mended(headers: dict[str, str]) -> None:
