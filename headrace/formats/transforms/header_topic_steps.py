@@ -20,9 +20,7 @@ from headrace.formats.connect.parsed_text import parsed
 from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.values import ConnectValue, has_struct, payload_value, plain_value, time_text
 from headrace.formats.converted_records import (
-    ConvertedColumn,
     ConvertedRecords,
-    Form,
     MadeHeader,
     exact_number,
 )
@@ -32,6 +30,8 @@ from headrace.formats.transforms.step_values import Refused, RefusedRows, loosen
 from headrace.formats.transforms.struct_objects import StructObjects, opened, with_column
 from headrace.model.columns import Column, Headers
 from headrace.names.archive_names import is_topic_name
+from headrace.options.choices import JsonFormat
+from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
 from headrace.options.topic_expressions import replaced
 from headrace.options.transforms.chain import (
     DropHeaders,
@@ -145,7 +145,7 @@ def header_values(column: TypedColumn) -> list[MadeHeader | None]:
         raise Refused("the field is not what its schema says") from None
     return [
         None if text is None else MadeHeader.of(text, value)
-        for text, value in zip(_header_bytes(column), found, strict=True)
+        for text, value in zip(_header_bytes(column, schema), found, strict=True)
     ]
 
 
@@ -192,21 +192,35 @@ def _is_deeper(value: Any, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
-def _header_bytes(column: ConvertedColumn) -> list[bytes | None]:
+# As texts of JSON have it here; nulls that have no default in their array keep none.
+_DIGITS: Final = JsonStyle(decimals=DecimalFormat.NUMERIC, astral=Astral.RAW, fill_defaults=False)
+
+
+def _header_bytes(column: TypedColumn, schema: ConnectSchema) -> list[bytes | None]:
     """Each value of a column as a header's bytes: text without quotes, everything else as JSON.
 
-    Times are texts, and decimals numbers, however the values' own JSON has them.
+    Times are texts, and decimals numbers, however the values' own JSON has them; times in lists, maps and
+    structs are as that has them.
     """
-    kind = column.arrow().type if isinstance(column, TypedColumn) and column.has_array else None
-    if kind is not None and any(is_kind(kind) for is_kind in _MOMENTS):
+    array = column.arrow()
+    kind = array.type
+    if any(is_kind(kind) for is_kind in _MOMENTS):
         day_ms = step_values.DAY_MS if pa.types.is_date32(kind) else 1
-        numbers = column.arrow().cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).to_pylist()
+        numbers = array.cast(pa.int64() if pa.types.is_timestamp(kind) else pa.int32()).to_pylist()
         return [None if each is None else time_text(each * day_ms).encode() for each in numbers]
-    if kind is not None and pa.types.is_decimal(kind):
-        return [None if each is None else str(each).encode() for each in column.arrow().to_pylist()]
+    if pa.types.is_decimal(kind):
+        return [None if each is None else str(each).encode() for each in array.to_pylist()]
+    if column.style is JsonFormat.CONNECT and pa.types.is_nested(kind) and _has_decimals(kind):
+        shown = zip(connect_json(array, schema, _DIGITS).to_pylist(), column.nulls(), strict=True)
+        return [None if is_null else text.encode() for text, is_null in shown]
     texts: Column = column.texts()
-    found = list(texts.each(0, len(texts)))
-    return header_texts(found) if column.form in {Form.JSON, Form.TYPED} else found
+    return header_texts(list(texts.each(0, len(texts))))
+
+
+def _has_decimals(kind: Any) -> bool:
+    """Whether a type has decimals within it, or is one."""
+    inner = (kind.field(index).type for index in range(kind.num_fields))
+    return pa.types.is_decimal(kind) or any(map(_has_decimals, inner))
 
 
 def header_texts(texts: Sequence[bytes | None]) -> list[bytes | None]:

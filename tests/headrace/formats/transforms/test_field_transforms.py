@@ -402,3 +402,28 @@ def test_a_default_that_is_no_value_of_its_struct_counts_as_none(default: Any) -
     inner = {"type": "struct", "fields": fields, "optional": True, "default": default}
     value = struct({"f": {"x": 2, "y": None}}, f=inner)
     assert values({**WITH_SCHEMA, **chain(step("Flatten$Value"))}, [value]) == [{"f.x": 2, "f.y": None}]
+
+
+@pytest.mark.parametrize(
+    ("style", "least", "at"),
+    [("connect", b"-1E-8", b"1577836800123"), ("iso", b"-0.00000001", b'"2020-01-01T00:00:00.123Z"')],
+)
+def test_decimals_in_a_header_of_fields_or_a_list_are_digits(style: str, least: bytes, at: bytes) -> None:
+    """As those that are a header themselves; all else is as `json.format` has it."""
+    name = "org.apache.kafka.connect.data."
+    parameters = {"parameters": {"scale": "8"}, "optional": True}
+    decimal = {"type": "bytes", "name": f"{name}Decimal", "version": 1, **parameters}
+    moment = {"type": "int64", "name": f"{name}Timestamp", "version": 1}
+    amounts = {"type": "array", "items": decimal, "optional": True}
+    fields: list[dict[str, Any]] = [{**decimal, "field": "d"}, {**decimal, "field": "n"}]
+    fields += [{**moment, "field": "at"}, {"type": "string", "field": "s"}]
+    inner = {"type": "struct", "fields": fields}
+    copy = step("HeaderFrom$Value", fields="a,b,c", headers="a,b,c", operation="copy")
+    row = {"d": "/w==", "n": None, "at": 1_577_836_800_123, "s": "\U0001f600"}
+    value = struct({"a": row, "b": ["Z4y3", None], "c": None}, a=inner, b=amounts, c=amounts)
+    (found,) = transformed({**WITH_SCHEMA, **chain(copy), "json.format": style}, [value])
+    assert found.headers == (
+        ("a", b'{"d":%b,"n":null,"at":%b,"s":"\xf0\x9f\x98\x80"}' % (least, at)),
+        ("b", b"[0.06786231,null]"),
+        ("c", None),
+    )

@@ -196,3 +196,29 @@ def test_cast_of_the_whole_keeps_the_name() -> None:
         ]
     found = differences(given)
     assert not found, shown(found)
+
+
+def test_decimals_within_a_header() -> None:
+    """In a struct, a list, a map, and nulls of these."""
+    name, scale = "org.apache.kafka.connect.data.Decimal", {"scale": "8"}
+    decimal = {"type": "bytes", "name": name, "version": 1, "parameters": scale, "optional": True}
+    nested: tuple[tuple[dict[str, Any], Any], ...] = (
+        ({"type": "struct", "fields": [{**decimal, "field": "x", "default": "AQ=="}]}, {"x": "/w=="}),
+        ({"type": "struct", "fields": [{**decimal, "field": "x", "default": "AQ=="}]}, {"x": None}),
+        ({"type": "array", "items": decimal}, ["Z4y3", None]),
+        ({"type": "map", "keys": {"type": "string"}, "values": decimal}, {"k": "AA=="}),
+    )
+    given = []
+    for (kind, payload), keeps in product(nested, ("true", "false")):
+        step = {"type": f"{KAFKA}HeaderFrom$Value", "fields": "a", "headers": "h", "operation": "copy"}
+        schema = {"type": "struct", "fields": [{**kind, "optional": True, "field": "a"}]}
+        given += [
+            Given(
+                steps=({**step, "replace.null.with.default": keeps},),
+                value={"schema": schema, "payload": {"a": value}},
+                has_schemas=True,
+            )
+            for value in (payload, None)
+        ]
+    found = differences(given)
+    assert not found, shown(found)
