@@ -197,7 +197,7 @@ def address_free(found: Address) -> Finding:
         return ok(found.option, f"{found.address} is this ingester's, which is running")
     return misconfigured(
         found.option,
-        f"{found.option}: {found.address} cannot be listened on ({found.problem}).",
+        f"{found.address} cannot be listened on ({found.problem}).",
         f"Choose a free address, or set {found.option} to an empty value to switch it off.",
     )
 
@@ -208,7 +208,7 @@ def cluster_there(found: Cluster) -> Finding:
         return ok(found.option, f"{found.address} takes connections")
     return unusable(
         found.option,
-        f"{found.option}: {found.address} cannot be reached ({found.problem}).",
+        f"{found.address} cannot be reached ({found.problem}).",
         f"Start it, or correct {found.option}.",
     )
 
@@ -231,7 +231,7 @@ def state_kept(found: OptionFile) -> Finding | None:
         return None
     return warn(
         "state.dir",
-        f"state.dir: {found.path} cannot be written ({found.problem}), so each start reads the whole ledger.",
+        f"{found.path} cannot be written ({found.problem}), so each start reads the whole ledger.",
         "Set state.dir to a folder that may be written and that stays.",
     )
 

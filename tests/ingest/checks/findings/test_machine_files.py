@@ -1,5 +1,6 @@
 """`check` finds what is wrong with files of this machine that `run` would find at its start."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from headrace.model.errors import Exit
 from ingest.checks.findings.finding import Finding, Verdict, machine_findings
 from ingest.checks.probes.machine import probe_machine
+from ingest.cli.check import lines_of
 from tests.headrace.options.loading import load_with
 
 
@@ -58,7 +60,18 @@ def test_state_that_cannot_be_kept_is_a_warning(tmp_path: Path) -> None:
         found = _findings({"state.dir": str(folder)})["state.dir"]
 
         assert found.verdict is Verdict.WARN
-        assert found.sentence.startswith(f"state.dir: {folder} cannot be written (")
+        assert found.sentence.startswith(f"{folder} cannot be written (")
+
+
+def test_a_line_names_its_option_once() -> None:
+    """The name is in front of the sentence already: `http.listen: http.listen: ..` helps nobody."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = f"127.0.0.1:{server.getsockname()[1]}"
+        found = _findings({"http.listen": taken, "spark.master": "spark://127.0.0.1:1", "state.dir": "/proc/x"})
+
+    assert {found[name].verdict for name in ("http.listen", "spark.master")} == {Verdict.FAIL}
+    for name in ("http.listen", "spark.master", "state.dir"):
+        assert "".join(lines_of(found[name])).count(f"{name}: ") == 1
 
 
 def test_a_folder_that_is_to_be_made_is_none(tmp_path: Path) -> None:
