@@ -9,8 +9,8 @@ from headrace.model.errors import Exit
 from ingest.checks.findings.finding import Finding, Verdict, machine_findings
 from ingest.checks.probes.machine import probe_machine
 from ingest.cli.check import lines_of
-from tests.ingest.checks.findings.configured import configured
 from tests.headrace.options.loading import load_with
+from tests.ingest.checks.findings.configured import configured
 
 
 def _findings(changes: dict[str, str | None]) -> dict[str, Finding]:
