@@ -44,8 +44,8 @@ def test_a_registry_out_of_reach_is_not_ready(*, is_sink: bool) -> None:
 def test_the_command_asks_before_it_asks_for_more(tmp_path: Path) -> None:
     """What follows waits for bucket and brokers."""
     config = tmp_path / "sink.json"
-    given = {"name": "a", "bootstrap.servers": "127.0.0.1:1", "aws.s3.bucket.name": "bucket", "topics": "orders"}
-    registry = {"value.converter": _AVRO, "schema.registry.url": "http://127.0.0.1:1"}
+    given = {"name": "a", "bootstrap.servers": "127.0.0.1:1", "aws.s3.bucket.name": "bucket"}
+    registry = {"topics": "orders", "value.converter": _AVRO, "schema.registry.url": "http://127.0.0.1:1"}
     config.write_text(json.dumps(given | registry | {"http.listen": ""}))
     names = (found.name for found in findings_of(config, (), None))
 
