@@ -161,8 +161,8 @@ class MachineFacts:
     """What was found; `java` is None where Spark runs elsewhere (spark.remote).
 
     `cluster` is None where there is no address to try: here, on Kubernetes, or with YARN. `users` is the file
-    of who may use the REST interface; None where there is none, or no interface. A
-    source has no `buffer`, nor has a sink whose slots run on other machines.
+    of who may use the REST interface; None where there is none, or no interface. A source has no `buffer`,
+    nor has a sink whose slots run on other machines.
     """
 
     java: Java | None
