@@ -217,6 +217,10 @@ _SENTENCES: Final[dict[AwsRefusal, str]] = {
     _R.QUOTA: "is refused, as a quota of the bucket or its user is used up",
     _R.UNAVAILABLE: "could not be read for now",
 }
+_NO_BUCKET: Final = "names a bucket that does not exist"
+_NO_BUCKET_CODES: Final = frozenset({"InvalidBucketName", "NoSuchBucket"})
+# Of nothing else, where the answer has no code.
+_OF_BUCKETS: Final = frozenset({"HeadBucket", "ListObjectsV2"})
 _REMEDIES: Final[dict[AwsRefusal, dict[_Scope, str]]] = {
     _R.NO_RESOURCE: {
         _Scope.BUCKET: "Create it, or correct aws.s3.bucket.name and aws.s3.endpoint.",
@@ -371,8 +375,7 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
     """Our error for an answer of AWS, not raised. `what` names what was asked for; `message` is AWS's own."""
     kind = classify(code, status, operation)
     scope = _scope(operation)
-    is_write = scope is _Scope.UPLOAD and kind is _R.UNAVAILABLE
-    sentence = f"{what} {_NOT_WRITTEN if is_write else _SENTENCES[kind]} ({code or status})"
+    sentence = f"{what} {_predicate(kind, scope, code, operation)} ({code or status})"
     sentence = f"{sentence}: {message.rstrip('.')}." if message else f"{sentence}."
     remedies = _REMEDIES.get(kind, {})
     remedy = remedies.get(_Scope.BUCKET if scope is _Scope.OBJECT else scope)
@@ -385,6 +388,13 @@ def refusal(code: str, status: int, operation: str, *, what: str, message: str =
     # True of one object or of all, as a 403 is.
     made = ObjectForbidden if kind is _R.KEY and scope is _Scope.OBJECT else _CLASSES[kind]
     return made(sentence if remedy is None else f"{sentence} {remedy}")
+
+
+def _predicate(kind: AwsRefusal, scope: _Scope, code: str, operation: str) -> str:
+    if scope is _Scope.UPLOAD and kind is _R.UNAVAILABLE:
+        return _NOT_WRITTEN
+    is_bucket = code in _NO_BUCKET_CODES or operation in _OF_BUCKETS
+    return _NO_BUCKET if kind is _R.NO_RESOURCE and is_bucket else _SENTENCES[kind]
 
 
 def _scope(operation: str) -> _Scope:

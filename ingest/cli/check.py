@@ -58,6 +58,7 @@ from ingest.checks.probes.bucket_keys import (
 )
 from ingest.checks.probes.machine import probe_machine
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
+from ingest.checks.probes.registries import registry_findings
 from ingest.cli import cli_options as cli
 from ingest.cli.configuration import environment, read_settings
 from ingest.source.catalogue import Baseline
@@ -115,6 +116,7 @@ def findings_of(config: Path, sets: tuple[str, ...], worker_config: Path | None)
     for warning in settings.warnings:
         yield warn("configuration", warning, "It works as it is; docs/options.md describes what it names.")
     yield from machine_findings(probe_machine(settings, environment()))
+    yield from registry_findings(settings)
     try:
         yield from _findings(settings)
     except ClientRefused as error:

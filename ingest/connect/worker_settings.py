@@ -4,8 +4,10 @@ Where they are files of a folder, they are read as they are added, changed and r
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -125,13 +127,14 @@ def read_worker(
         options["producer.override.max.request.size"] = given[_LARGEST]
     # What the file forbids is forbidden to connectors: of its own it has the references alone limited.
     of_frame = {name: value for name, value in written.items() if limit_of(name) is not Limit.CONNECTORS}
-    frame = load(
-        json.dumps(_FRAME | options | {"rest.listen": listen}),
-        kind="json",
-        environment=environment,
-        read_file=read_file,
-        worker_config=properties_text(of_frame),
-    )
+    with _listeners_named(given):
+        frame = load(
+            json.dumps(_FRAME | options | {"rest.listen": listen}),
+            kind="json",
+            environment=environment,
+            read_file=read_file,
+            worker_config=properties_text(of_frame),
+        )
     group = given.get("group.id", DEFAULT_GROUP)
     if not group.strip():
         raise InvalidConfiguration(
@@ -182,6 +185,25 @@ def _rest_listen(given: Mapping[str, str]) -> str:
             f"leave it out for {_DEFAULT_REST}, or set listeners."
         )
     return told
+
+
+@contextmanager
+def _listeners_named(given: Mapping[str, str]) -> Iterator[None]:
+    """Has problems of the address name `listeners`, where it is that which gave it."""
+    try:
+        yield
+    except SettingsError as error:
+        told = given.get("listeners", "").strip()
+        if not told or "rest.listen" in given:
+            raise
+        raise SettingsError(
+            tuple(
+                replace_field(problem, option="listeners", value=told)
+                if problem.option == "rest.listen"
+                else problem
+                for problem in error.problems
+            )
+        ) from error
 
 
 def _listener(text: str | None) -> str | None:

@@ -60,12 +60,43 @@ def registry_client(registry: RegistrySettings) -> Any:
     AccessDenied where it cannot be made, which is tried again with the next question: a file may be mounted
     later.
     """
+    # One that does not connect, and one that does not answer, once each, for all addresses.
+    share = min(1.0, _ATTEMPTS / len(registry.urls))
+    attempts = max(1, _ATTEMPTS // len(registry.urls))
+    return _new_client(
+        registry, connect=_CONNECT_SECONDS * share, answer=_ANSWER_SECONDS * share, attempts=attempts
+    )
+
+
+def answers_once(registry: RegistrySettings, *, seconds: float) -> bool:
+    """Ask each address once, until one answers: False where it does not know what each registry does.
+
+    So do those before Confluent 5.5, and what answers at another path than the registry's. Blocks, for a few
+    times `seconds` with each address that does not answer. AccessDenied, SourceUnavailable.
+    """
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    with (
+        registry_errors("let it read the schemas"),
+        _new_client(registry, connect=seconds, answer=seconds, attempts=1) as client,
+    ):
+        try:
+            found = client.get_schema_types()
+        except SchemaRegistryError as error:
+            # A user who may read schemas need not be one who may ask this.
+            if error.http_status_code not in {_FORBIDDEN, _NOT_FOUND}:
+                raise
+            return bool(error.http_status_code == _FORBIDDEN)
+    if not isinstance(found, list):
+        raise not_a_registry(type(found).__name__)
+    return True
+
+
+def _new_client(registry: RegistrySettings, *, connect: float, answer: float, attempts: int) -> Any:
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.common._httpx_compat import httpx
 
-    # One that does not connect, and one that does not answer, once each, for all addresses.
-    share = min(1.0, _ATTEMPTS / len(registry.urls))
-    timeout = httpx.Timeout(_ANSWER_SECONDS * share, connect=_CONNECT_SECONDS * share)
+    timeout = httpx.Timeout(answer, connect=connect)
     given: dict[str, Any] = dict(registry.client())
     if _is_without_tls(registry):
         # The library reads all certificates of its bundle for each client otherwise: 25 ms of CPU. It follows
@@ -73,7 +104,6 @@ def registry_client(registry: RegistrySettings) -> Any:
         given["ssl.ca.location"] = False
     if given.get(f"{_BEARER}.credentials.source") == "OAUTHBEARER":
         given = _with_tokens(given, timeout)
-    attempts = max(1, _ATTEMPTS // len(registry.urls))
     try:
         # new_client gives the in-memory registry for mock:// addresses.
         made = SchemaRegistryClient.new_client({**given, "timeout": timeout, "max.retries": attempts - 1})

@@ -161,7 +161,8 @@ class MachineFacts:
     """What was found; `java` is None where Spark runs elsewhere (spark.remote).
 
     `cluster` is None where there is no address to try: here, on Kubernetes, or with YARN. `users` is the file
-    of who may use the REST interface; None where there is none, or no interface.
+    of who may use the REST interface; None where there is none, or no interface. A source has no `buffer`,
+    nor has a sink whose slots run on other machines.
     """
 
     java: Java | None
@@ -169,6 +170,7 @@ class MachineFacts:
     addresses: Sequence[Address]
     users: OptionFile | None = None
     state: OptionFile | None = None
+    buffer: OptionFile | None = None
 
 
 def java_there(java: Java) -> Finding:
@@ -197,7 +199,7 @@ def address_free(found: Address) -> Finding:
         return ok(found.option, f"{found.address} is this ingester's, which is running")
     return misconfigured(
         found.option,
-        f"{found.option}: {found.address} cannot be listened on ({found.problem}).",
+        f"{found.address} cannot be listened on ({found.problem}).",
         f"Choose a free address, or set {found.option} to an empty value to switch it off.",
     )
 
@@ -208,7 +210,7 @@ def cluster_there(found: Cluster) -> Finding:
         return ok(found.option, f"{found.address} takes connections")
     return unusable(
         found.option,
-        f"{found.option}: {found.address} cannot be reached ({found.problem}).",
+        f"{found.address} cannot be reached ({found.problem}).",
         f"Start it, or correct {found.option}.",
     )
 
@@ -231,8 +233,20 @@ def state_kept(found: OptionFile) -> Finding | None:
         return None
     return warn(
         "state.dir",
-        f"state.dir: {found.path} cannot be written ({found.problem}), so each start reads the whole ledger.",
+        f"{found.path} cannot be written ({found.problem}), so each start reads the whole ledger.",
         "Set state.dir to a folder that may be written and that stays.",
+    )
+
+
+def buffer_usable(found: OptionFile) -> Finding | None:
+    """Whether a sink's open objects have room beyond memory; None where they have."""
+    if found.problem is None:
+        return None
+    return warn(
+        "buffer.dir",
+        f"{found.path} cannot be written ({found.problem}), so fetching stops once open objects hold "
+        "more than buffer.max.bytes.",
+        "Set buffer.dir to a folder that may be written.",
     )
 
 
@@ -242,5 +256,6 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
     cluster = [] if facts.cluster is None else [cluster_there(facts.cluster)]
     users = [] if facts.users is None else [users_there(facts.users)]
     state = None if facts.state is None else state_kept(facts.state)
+    buffer = None if facts.buffer is None else buffer_usable(facts.buffer)
     found = [*java, *cluster, *map(address_free, facts.addresses), *users]
-    return found if state is None else [*found, state]
+    return [*found, *filter(None, (state, buffer))]

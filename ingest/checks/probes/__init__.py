@@ -3,6 +3,7 @@
 probe_calls      what `check` judges, begin here; machine
 bucket_keys      clients, and keys page by page
 preview          what `plan` counts; archive_preview, archive_samples: of an archive; sink_topics: of a sink
+registries       whether schema registries answer
 sample_object    an object as a sink would write it
 status_reader    how an ingester is, by its service or by its ledger
 """

@@ -218,6 +218,7 @@ def _is(kind: type[msgspec.Struct], answer: dict[str, Any]) -> bool:
 
 
 _STANDALONE: Final = "spark://"
+_LOCAL: Final = "local"
 _MASTER_PORT: Final = 7077
 _CONNECT_PORT: Final = 15002
 _JAVA_SECONDS: Final = 20.0
@@ -235,7 +236,8 @@ def probe_machine(settings: Settings, environment: Mapping[str, str]) -> Machine
         cluster=_cluster(settings.spark),
         addresses=list(_addresses(settings)),
         users=_users(settings.http),
-        state=_state(settings),
+        state=_written(settings.state_dir, settings.state_dir / quote(settings.name, safe="")),
+        buffer=_buffer(settings),
     )
 
 
@@ -254,16 +256,23 @@ def _users(listened: HttpSettings) -> OptionFile | None:
     return OptionFile(path=path)
 
 
-def _state(settings: Settings) -> OptionFile:
-    """Whether this process may write where the ledger's cache would be; leaves nothing there."""
-    folder = settings.state_dir / quote(settings.name, safe="")
+def _buffer(settings: Settings) -> OptionFile | None:
+    """A sink's, where slots run in this machine's processes: it is a folder of theirs."""
+    is_here = settings.spark.remote is None and settings.spark.master.startswith(_LOCAL)
+    if settings.sink is None or not is_here:
+        return None
+    return _written(settings.sink.buffer.directory, settings.sink.buffer.directory)
+
+
+def _written(option: Path, folder: Path) -> OptionFile:
+    """Whether this process may write where the folder of an option would be; leaves nothing there."""
     try:
         there = next(each for each in (folder, *folder.parents) if each.exists())
         # It has no name, or loses it at once.
         tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
-        return OptionFile(path=str(settings.state_dir), problem=error.strerror or str(error))
-    return OptionFile(path=str(settings.state_dir))
+        return OptionFile(path=str(option), problem=error.strerror or str(error))
+    return OptionFile(path=str(option))
 
 
 def _cluster(spark: SparkSettings) -> Cluster | None:

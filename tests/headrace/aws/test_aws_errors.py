@@ -138,6 +138,37 @@ def test_a_sentence_names_the_remedy(code: str, operation: str, remedy: str) -> 
     assert remedy in sentence
 
 
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        ("ListObjectsV2", "listing s3://nowhere/"),
+        ("GetObject", "s3://nowhere/a.gz"),
+        ("CreateMultipartUpload", "s3://nowhere/headrace-check-1"),
+        ("GetBucketLifecycleConfiguration", "the lifecycle configuration of s3://nowhere"),
+    ],
+)
+def test_it_is_the_bucket_that_does_not_exist(operation: str, what: str) -> None:
+    """Not the listing, nor the key that was to be written."""
+    sentence = str(refusal("NoSuchBucket", 404, operation, what=what))
+
+    assert sentence.startswith(f"{what} names a bucket that does not exist (NoSuchBucket).")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "operation"),
+    [
+        ("QueueDoesNotExist", 400, "ReceiveMessage"),
+        ("NoSuchKey", 404, "GetObjectTagging"),
+        ("", 404, "GetBucketNotificationConfiguration"),
+    ],
+)
+def test_what_is_missing_may_be_no_bucket(code: str, status: int, operation: str) -> None:
+    """Of a queue, of a key's tags, and where S3 gives no code."""
+    sentence = str(refusal(code, status, operation, what="the thing"))
+
+    assert sentence.startswith("the thing does not exist (")
+
+
 @pytest.mark.parametrize("operation", ["CreateMultipartUpload", "CompleteMultipartUpload", "CopyObject"])
 def test_a_quota_is_no_lack_of_rights(operation: str) -> None:
     """Ceph's answer to who has written as much as the bucket or user may have."""

@@ -62,12 +62,12 @@ def test_a_cluster_that_is_not_there_is_found_before_the_start(scene: Scene) -> 
 
         scene.options["spark.master"] = f"spark://{away}"
         found = _findings(scene, code=3)["spark.master"]
-        assert found["sentence"] == f"spark.master: {away} cannot be reached (Connection refused)."
+        assert found["sentence"] == f"{away} cannot be reached (Connection refused)."
 
         del scene.options["spark.master"]
         scene.options["spark.remote"] = f"sc://{away}/;token=secret"
         found = _findings(scene, code=3)["spark.remote"]
-    assert found["sentence"] == f"spark.remote: {away} cannot be reached (Connection refused)."
+    assert found["sentence"] == f"{away} cannot be reached (Connection refused)."
 
 
 def test_without_any_java_on_path(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,26 @@ def test_options_that_are_the_processs_are_judged_as_for_a_run(text: str, said: 
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        (["listeners=http://0.0.0.0:8083"], "listeners = 'http://0.0.0.0:8083': reaches beyond"),
+        (
+            ["listeners=http://127.0.0.1:81", "http.listen=127.0.0.1:81"],
+            "listeners = 'http://127.0.0.1:81': is",
+        ),
+        (["listeners=http://:1", "rest.listen=0.0.0.0:8083"], "rest.listen = '0.0.0.0:8083': reaches beyond"),
+        (["http.listen=127.0.0.1:8083"], "rest.listen = '127.0.0.1:8083': is http.listen as well"),
+    ],
+)
+def test_a_problem_names_the_option_that_was_given(lines: list[str], named: str) -> None:
+    """Nobody looks for `rest.listen` in a file that has `listeners`."""
+    with pytest.raises(SettingsError) as raised:
+        read("\n".join(["bootstrap.servers=b:1", *lines]))
+
+    assert str(raised.value).startswith(f"The configuration has a problem: {named}")
+
+
 def test_what_nothing_depends_on_is_named() -> None:
     """Connectors take log-in, TLS and how sinks read from it; every other line is in the warning."""
     lines = [
