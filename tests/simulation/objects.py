@@ -22,6 +22,9 @@ WITHIN: Final = " within"
 """Behind `json`: the array is inside an object, where `json.path` finds it."""
 PACKED: Final = " in "
 """After a format: objects are archives of it."""
+PAD: Final = "pad"
+"""A header of an object: before every third line, as JSON Lines, are so many empty ones."""
+_PADDED_EACH: Final = 3
 LINES: Final = ("jsonl", "text")
 """Formats in which bad rows are kept as they are."""
 
@@ -79,9 +82,18 @@ def encoded(given: Given, form: str) -> bytes:
     body = given.value or b""
     if archive:
         return _archived(given, form, archive, body.split(b"\n"))
-    if form != "jsonl":
-        body = _FORMS[form](body.split(b"\n"))
+    body = _padded(given, body) if form == "jsonl" else _FORMS[form](body.split(b"\n"))
     return _compressed(given, body)
+
+
+def _padded(given: Given, body: bytes) -> bytes:
+    """As long as the object says: a scenario that is written down is none."""
+    if not given.headers:
+        return body
+    blank = b"\n" * int(dict(given.headers)[PAD] or 0)
+    lines = enumerate(body.split(b"\n"))
+    padded = (line if at % _PADDED_EACH else blank + line for at, line in lines)
+    return b"\n".join(padded)
 
 
 def _compressed(given: Given, body: bytes) -> bytes:

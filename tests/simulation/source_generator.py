@@ -14,6 +14,7 @@ from tests.simulation.owed_actions import with_owed_actions, with_slow_replays
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
 from tests.simulation.scenario import Given, Scenario, Step
 from tests.simulation.sink_generator import FAULTS, LETTERS, fault_steps, first_steps, noted, story_of
+from tests.simulation.slow_reading import with_slow_reading
 from tests.simulation.version_order import VERSIONS
 from tests.support.inventory import KEY
 
@@ -214,7 +215,8 @@ def source_scenario(seed: int) -> Scenario:
         steps=steps,
     )
     with_heads = _with_open_heads(scenario)
-    return _with_versions(scenario) if with_heads is None else with_heads
+    found = _with_versions(scenario) if with_heads is None else with_heads
+    return with_slow_reading(found, FIXED)
 
 
 def _with_open_heads(scenario: Scenario) -> Scenario | None:
