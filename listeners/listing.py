@@ -11,11 +11,11 @@ from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credential
 from headrace.aws.store_answers import (
     SHOW_RESTORES,
     following,
-    lacks_etag,
     listed_by_head,
-    listed_object,
+    listed_objects,
     restores_shown,
     stuck,
+    without_etag,
 )
 from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
@@ -254,7 +254,7 @@ class Lister:
 
     async def _heads(self, page: Mapping[str, Any]) -> dict[str, S3Object | None]:
         """What HEAD says of objects that the page shows without their ETags; None of one that is gone."""
-        keys = [entry["Key"] for entry in self._of_prefix(page) if lacks_etag(entry)]
+        keys = without_etag(self._of_prefix(page))
         heads: dict[str, S3Object | None] = {}
         for begin in range(0, len(keys), _HEADS_AT_ONCE):
             some = keys[begin : begin + _HEADS_AT_ONCE]
@@ -278,15 +278,10 @@ class Lister:
         sent: str | None,
         seconds: float,
     ) -> _Answer:
-        entries, name = page.get("Contents", ()), self._bucket.name
-        # Nearly every store lists all of them.
-        each = (
-            heads[entry["Key"]] if heads and lacks_etag(entry) else listed_object(name, entry)
-            for entry in self._of_prefix(page)
-        )
+        entries = page.get("Contents", ())
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(
-            objects=tuple(found for found in each if found is not None),
+            objects=tuple(listed_objects(self._bucket.name, self._of_prefix(page), heads)),
             last_key=entries[-1].get("Key") if entries else None,
             token=None if more is None else more["ContinuationToken"],
             seconds=seconds,

@@ -7,7 +7,7 @@ The storage class of a restored object stays what it was; whether there is a cop
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/restoring-objects.html
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -150,8 +150,27 @@ def showing_restores(call: Callable[..., Mapping[str, Any]], bucket: str) -> Cal
     return ask
 
 
-def lacks_etag(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry of a listing names an object without its ETag, as some stores have it: ask by HEAD."""
+def without_etag(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The keys of a listing's entries that some stores give without their ETags: ask for each by HEAD."""
+    return [entry["Key"] for entry in entries if _lacks_etag(entry)]
+
+
+def listed_objects(
+    bucket: str, entries: Iterable[Mapping[str, Any]], heads: Mapping[str, S3Object | None]
+) -> Iterator[S3Object]:
+    """The objects of a listing's entries, in their order; SourceUnavailable as of `listed_object`.
+
+    `heads` has what HEAD says of those `without_etag`, None of one that is gone: it is left out.
+    """
+    for entry in entries:
+        # Nearly every store gives all of them.
+        is_asked = heads and _lacks_etag(entry)
+        found = heads[entry["Key"]] if is_asked else listed_object(bucket, entry)
+        if found is not None:
+            yield found
+
+
+def _lacks_etag(entry: Mapping[str, Any]) -> bool:
     key = entry.get("Key", "/")
     return not key.endswith("/") and not entry.get("ETag", "").strip('"')
 

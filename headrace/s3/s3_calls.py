@@ -21,10 +21,10 @@ from headrace.aws.store_answers import (
     answered_ms,
     following,
     headed_object,
-    lacks_etag,
-    listed_object,
+    listed_objects,
     needed,
     showing_restores,
+    without_etag,
 )
 from headrace.model.errors import AccessDenied, HeadraceError, ObjectError, ObjectMissing, SourceUnavailable
 from headrace.model.objects import S3Object
@@ -179,15 +179,11 @@ class S3Calls:
                 what=f"s3://{bucket}/{prefix}",
             )
             entries = found.get("Contents", ())
-            lacking = [entry["Key"] for entry in entries if lacks_etag(entry)]
+            lacking = without_etag(entries)
             heads = of_each(
                 partial(self._if_there, bucket), lacking, at_once=_ASKED_AT_ONCE, name="list-head"
             )
-            by_key = dict(zip(lacking, heads, strict=True))
-            for entry in entries:
-                there = by_key[entry["Key"]] if lacks_etag(entry) else listed_object(bucket, entry)
-                if there is not None:
-                    yield there
+            yield from listed_objects(bucket, entries, dict(zip(lacking, heads, strict=True)))
             more = following(found, token, what=f"s3://{bucket}/{prefix}")
             if more is None:
                 return

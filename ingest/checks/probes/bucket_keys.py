@@ -18,11 +18,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
 from headrace.aws.store_answers import (
     following,
-    lacks_etag,
     listed_by_head,
-    listed_object,
+    listed_objects,
     refuse_strangers,
     showing_restores,
+    without_etag,
 )
 from headrace.formats.inventory_manifest import InventoryRefused, Manifest
 from headrace.model.errors import (
@@ -72,16 +72,12 @@ def list_pages(
         answer = _asked(call, settings, prefix=prefix, token=token, sleep=sleep)
         more = following(answer, token, what=f"aws.s3.bucket.name = {settings.bucket!r}")
         entries = answer.get("Contents", ())
-        lacking = [entry["Key"] for entry in entries if lacks_etag(entry)]
+        lacking = without_etag(entries)
         head = partial(_head, client, settings, sleep=sleep)
         heads = dict(
             zip(lacking, of_each(head, lacking, at_once=_HEADS_AT_ONCE, name="key-head"), strict=True)
         )
-        each = (
-            heads[entry["Key"]] if lacks_etag(entry) else listed_object(settings.bucket, entry)
-            for entry in entries
-        )
-        objects = tuple(found for found in each if found is not None)
+        objects = tuple(listed_objects(settings.bucket, entries, heads))
         last = entries[-1]["Key"] if entries else position
         yield KeysPage(
             after_key=position,
