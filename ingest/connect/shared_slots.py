@@ -22,7 +22,7 @@ class SharedSpark:
 
     def __init__(self, spark: SparkSettings, *, name: str, deadline: float, jvm: Jvm | None = None) -> None:
         self.startup = SparkStartup(spark, name=name, deadline=deadline, prepare=_try_out, jvm=jvm)
-        self._sharing = CoreSharing()
+        self.sharing = CoreSharing()
         self._closed = threading.Event()
 
     def start(self) -> None:
@@ -35,13 +35,9 @@ class SharedSpark:
         self._closed.set()
         self.startup.close()
 
-    def add(self, pool: SlotPool) -> None:
-        """Have these slots share."""
-        self._sharing.add(pool)
-
     def _deal(self) -> None:
         while not self._closed.wait(_TICK_SECONDS):
-            self._sharing.share(lambda: self.startup.jobs().slots, time.monotonic())
+            self.sharing.share(lambda: self.startup.jobs().slots, time.monotonic())
 
 
 class SharedSlots:
@@ -68,16 +64,15 @@ class SharedSlots:
     def new_slot_pool(self, post: Callable[[SlotEvent], None]) -> SlotPool:
         """See `SlotSource.new_slot_pool`."""
         settings = self._settings
-        pool = SlotPool(
+        return SlotPool(
             self._shared.startup.jobs(),
             slot_work(settings, slots=self.slots),
             post,
             linger_seconds=settings.jobs.linger_ms / 1000,
             share=settings.name,
+            sharing=self._shared.sharing,
             keeps_warm=False,
         )
-        self._shared.add(pool)
-        return pool
 
 
 def _try_out(jobs: Jobs) -> None:

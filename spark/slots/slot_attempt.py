@@ -51,6 +51,8 @@ class SlotAttempt:
     begun_at: float = 0.0
     """When its task came: it has a core since."""
     is_recalled: bool = False
+    is_held: bool = False
+    """Its job is not submitted yet: who has waited for a core longer comes first."""
     lost_since: float = 0.0
     heard_at: float = 0.0
     """When its task last said something, or was last told something that it answers."""
@@ -162,6 +164,9 @@ class HoldingPool(Protocol):
     def recall(self, slot: int, number: int) -> None:
         """Have the slot ended, as another connector waits for its core."""
 
+    def release(self, slot: int, number: int) -> None:
+        """Have the job of a start that was held back submitted."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotHolding:
@@ -176,6 +181,7 @@ class SlotHolding:
     stage: AttemptState
     since: float
     ending_since: float | None = None
+    is_held: bool = False
 
 
 def holding_of(pool: HoldingPool, start: SlotAttempt) -> SlotHolding:
@@ -188,15 +194,23 @@ def holding_of(pool: HoldingPool, start: SlotAttempt) -> SlotHolding:
         stage=start.stage,
         since=start.idle_since if is_idle else start.begun_at or start.submitted_at,
         ending_since=start.ending_since,
+        is_held=start.is_held,
     )
 
 
 class CoreSharing:
-    """The slot pools of one session. Thread-safe; `share` is called again and again."""
+    """The slot pools of one session. Thread-safe; `share` is called again and again.
+
+    Which of the jobs that wait gets a core that is free, Spark says: of the pool with the fewest tasks, and
+    of several such of the one whose name sorts first, however long the others have waited. So while a start
+    has waited for longer than a turn, those that come later are held back as long as they would pass it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pools: set[HoldingPool] = set()
+        self.has_late = False
+        """Whether a start has waited for a core longer than a turn when `share` was called last."""
 
     def add(self, pool: HoldingPool) -> None:
         """Have these slots share, until their pool is closed."""
@@ -204,13 +218,48 @@ class CoreSharing:
             self._pools = {one for one in self._pools if not one.is_closed} | {pool}
 
     def share(self, cores: Callable[[], int], now: float) -> None:
-        """Recall the slots that have to give their cores to others; `cores` is asked while there are any."""
+        """Recall the slots that have to give their cores to others, and release the starts whose turn it is.
+
+        `cores` is asked while there are any slots.
+        """
         with self._lock:
             pools = [one for one in self._pools if not one.is_closed]
         holdings = [one for pool in pools for one in pool.holdings()]
+        self.has_late = bool(late_starts(holdings, now))
         if holdings:
             for one in to_recall(holdings, cores=cores(), now=now):
                 one.pool.recall(one.slot, one.number)
+            for one in to_release(holdings, now=now):
+                one.pool.release(one.slot, one.number)
+
+
+def late_starts(holdings: Sequence[SlotHolding], now: float) -> Sequence[SlotHolding]:
+    """Those that have waited for a core longer than a turn."""
+    return [one for one in holdings if one.stage is AttemptState.STARTING and now - one.since > _TURN_SECONDS]
+
+
+def to_release(holdings: Sequence[SlotHolding], *, now: float) -> Sequence[SlotHolding]:
+    """The starts held back that pass none any more that is late, came before, and has no more cores.
+
+    The oldest is never held. A task that has its core and hangs before it says so looks late for ever: so no
+    start is held for longer than all others take for two turns each.
+    """
+    late = late_starts(holdings, now)
+    at_work = Counter(id(one.pool) for one in holdings if one.stage is not AttemptState.STARTING)
+    bound = 2 * _TURN_SECONDS * len(holdings)
+
+    def would_pass(one: SlotHolding, other: SlotHolding) -> bool:
+        return other.since < one.since and at_work[id(other.pool)] <= at_work[id(one.pool)]
+
+    return [
+        one
+        for one in holdings
+        if one.is_held
+        and (
+            now - one.since > bound
+            or not any(other.pool is not one.pool and would_pass(one, other) for other in late)
+        )
+    ]
 
 
 def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:

@@ -29,6 +29,7 @@ from spark.slots.slot_attempt import (
     AttemptState,
     BatchCommitted,
     BatchFinished,
+    CoreSharing,
     Deadlines,
     SlotAttempt,
     SlotEnded,
@@ -58,8 +59,8 @@ class SlotPool:
     initialised its producer already; `void` closes that connection, so that nothing is granted any more and
     a task that comes late is refused.
 
-    Slots of one `share` get as much of Spark's cores together as those of another; None: each slot does.
-    With `keeps_warm` a Python worker is kept ready while nothing runs.
+    Slots of one `share` get as much of Spark's cores together as those of another in the same `sharing`;
+    None: each slot does. With `keeps_warm` a Python worker is kept ready while nothing runs.
     """
 
     def __init__(
@@ -70,9 +71,11 @@ class SlotPool:
         *,
         linger_seconds: float,
         share: str | None = None,
+        sharing: CoreSharing | None = None,
         keeps_warm: bool = True,
     ) -> None:
         self._share = share
+        self._sharing = sharing
         self._keeps_warm = keeps_warm
         self._jobs = jobs
         self._work = work
@@ -93,6 +96,8 @@ class SlotPool:
             converse=self._converse,
         )
         self._keeper = start_thread(self._keep, name="slots-keeper")
+        if sharing is not None:
+            sharing.add(self)
 
     def warm(self, workers: int) -> None:
         """Bring up Python workers with our libraries and a client; blocks. Raises JobFailed."""
@@ -113,7 +118,10 @@ class SlotPool:
             if slot in self._starts:
                 raise RuntimeError(f"slot {slot} is started already")
             start = SlotAttempt(
-                slot=slot, number=next(_NUMBERS), last_worker=self._last_worker.pop(slot, None)
+                slot=slot,
+                number=next(_NUMBERS),
+                last_worker=self._last_worker.pop(slot, None),
+                is_held=self._sharing is not None and self._sharing.has_late,
             )
             self._starts[slot] = start
             self._warmth.use()
@@ -195,6 +203,14 @@ class SlotPool:
             if start is not None and start.number == number and start.recall():
                 self._post(SlotRecalled(slot=slot, start=number))
 
+    def release(self, slot: int, number: int) -> None:
+        """Submit the job of a start that was held back."""
+        with self._changed:
+            start = self._starts.get(slot)
+            if start is not None and start.number == number:
+                start.is_held = False
+                self._changed.notify_all()
+
     def moved_at(self, slot: int) -> float:
         """When the slot's task has read or decoded anything last, by what it said; monotonic seconds."""
         with self._changed:
@@ -235,7 +251,11 @@ class SlotPool:
     # The job of a start.
 
     def _run(self, start: SlotAttempt) -> None:
-        """Body of a start's thread: its Spark job, then SlotEnded."""
+        """Body of a start's thread: its Spark job, once it is not held back, then SlotEnded."""
+        with self._changed:
+            self._changed.wait_for(lambda: not start.is_held or start.stage is AttemptState.OVER)
+            if start.stage is AttemptState.OVER:
+                return
         ticket = TaskCredentials(
             slot=start.slot, address=self._listener.address, start_id=start.start_id, token=start.token
         )

@@ -81,6 +81,13 @@ MUTATIONS: Final = {
         "            if self._is_turn_over(slot, since):\n",
         "            if False:\n",
     ),
+    "who waits longest": Mutation(
+        "turns",
+        "a connector that is late for a core is not passed by others for ever",
+        "spark/slots/slot_pool.py",
+        "                is_held=self._sharing is not None and self._sharing.has_late,\n",
+        "                is_held=False,\n",
+    ),
     "what is read next": Mutation(
         "turns",
         "a limit on reading is spent on what is read next",

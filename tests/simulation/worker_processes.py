@@ -1,6 +1,7 @@
 """Processes of `headrace worker`: the worker's own code, on simulated Kafka, S3, Spark and HTTP."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,35 +33,48 @@ _SPARK_SECONDS: Final = (0.1, 3.0)
 
 
 class _Cores(SimulatedJobs):
-    """Spark with so many cores: a task without one waits."""
+    """Spark with so many cores and its fair scheduler: a task without one waits."""
 
     def __init__(self, environment: Environment, driver: Process, cores: int) -> None:
         super().__init__(environment, driver)
         self.slots = cores
         self._free = cores
-        self._given_back = Signal(environment.kernel)
-        self._waiting: dict[str, None] = {}
+        self._changed = Signal(environment.kernel)
+        self._waiting: dict[str, str] = {}
+        """The pool of each job that waits, in the order in which they came."""
+        self._at_work: Counter[str] = Counter()
 
     def run(self, function: Any, *, group: str, pool: str, tasks: int = 1) -> list[str]:
         """See `Jobs.run`."""
-        self._waiting[group] = None
-        while self._free <= 0 and group in self._waiting:
-            self._given_back.wait()
+        self._waiting[group] = pool
+        while group in self._waiting and (self._free <= 0 or self._next() != group):
+            self._changed.wait()
         if group not in self._waiting:
             raise JobFailed("the job was cancelled")
         del self._waiting[group]
-        self._free -= 1
+        self._take(pool, 1)
         try:
             return super().run(function, group=group, pool=pool, tasks=tasks)
         finally:
-            self._free += 1
-            self._given_back.give()
+            self._take(pool, -1)
 
     def cancel(self, group: str) -> None:
         """See `Jobs.cancel`."""
-        if self._waiting.pop(group, self) is None:
-            self._given_back.give()
+        if self._waiting.pop(group, None) is not None:
+            self._changed.give()
         super().cancel(group)
+
+    def _next(self) -> str:
+        """Who gets a core that is free: of the pool with the fewest, then by name, however long others wait.
+
+        As org.apache.spark.scheduler.FairSchedulingAlgorithm has it, of pools without settings of their own.
+        """
+        return min(self._waiting.items(), key=lambda one: (self._at_work[one[1]], one[1]))[0]
+
+    def _take(self, pool: str, cores: int) -> None:
+        self._free -= cores
+        self._at_work[pool] += cores
+        self._changed.give()
 
 
 class SimulatedJvm:

@@ -1,17 +1,24 @@
 """Whose turn it is for a core: idle slots go first, nobody goes while a core is free."""
 
+import queue
+import threading
 from dataclasses import dataclass, field
 
 import pytest
 
+from spark.slots import SlotPool
 from spark.slots.slot_attempt import (
     AttemptState,
     CoreSharing,
     SlotAttempt,
+    SlotEnded,
+    SlotEvent,
     SlotHolding,
     holding_of,
     to_recall,
+    to_release,
 )
+from spark.task.entry import NoWork, SlotFunction
 
 NOW = 1000.0
 
@@ -24,6 +31,7 @@ class Pool:
     starts: list[SlotAttempt] = field(default_factory=list)
     is_closed: bool = False
     recalled: list[tuple[int, int]] = field(default_factory=list)
+    released: list[tuple[int, int]] = field(default_factory=list)
 
     def holdings(self) -> list[SlotHolding]:
         """Of its starts."""
@@ -32,6 +40,33 @@ class Pool:
     def recall(self, slot: int, number: int) -> None:
         """Noted."""
         self.recalled.append((slot, number))
+
+    def release(self, slot: int, number: int) -> None:
+        """Noted."""
+        self.released.append((slot, number))
+
+
+class Jobs:
+    """Spark that has each task end at once."""
+
+    bind = advertise = "127.0.0.1"
+    is_local = True
+    slots = 1
+
+    def __init__(self) -> None:
+        self.groups: list[str] = []
+
+    def run(self, function: SlotFunction, *, group: str, pool: str, tasks: int = 1) -> list[str]:
+        """Noted."""
+        del function, pool, tasks
+        self.groups.append(group)
+        return []
+
+    def cancel(self, group: str) -> None:
+        """Nothing runs."""
+
+    def close(self) -> None:
+        """Nothing runs."""
 
 
 A, B, C = Pool("a"), Pool("b"), Pool("c")
@@ -44,11 +79,29 @@ STARTING, READY, BUSY, ENDING = (
 
 
 def holding(
-    pool: Pool, slot: int, stage: AttemptState, ago: float, *, ending: float | None = None
+    pool: Pool,
+    slot: int,
+    stage: AttemptState,
+    ago: float,
+    *,
+    ending: float | None = None,
+    is_held: bool = False,
 ) -> SlotHolding:
     """A slot that is at it since so many seconds, and was asked to end so many seconds ago."""
-    since = None if ending is None else NOW - ending
-    return SlotHolding(pool=pool, slot=slot, number=slot, stage=stage, since=NOW - ago, ending_since=since)
+    return SlotHolding(
+        pool=pool,
+        slot=slot,
+        number=slot,
+        stage=stage,
+        since=NOW - ago,
+        ending_since=None if ending is None else NOW - ending,
+        is_held=is_held,
+    )
+
+
+def held(pool: Pool, slot: int, ago: float) -> SlotHolding:
+    """A start that is held back since so many seconds."""
+    return holding(pool, slot, STARTING, ago, is_held=True)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +182,36 @@ def test_who_gives_its_core_back(holdings: list[SlotHolding], recalled: list[tup
     assert [(one.pool.name, one.slot) for one in found if isinstance(one.pool, Pool)] == recalled
 
 
+@pytest.mark.parametrize(
+    ("holdings", "released"),
+    [
+        pytest.param([held(A, 0, 1), holding(B, 0, STARTING, 16), holding(C, 0, BUSY, 9)], [], id="late"),
+        pytest.param([held(A, 0, 1), holding(B, 0, STARTING, 14)], [("a", 0)], id="not late yet"),
+        pytest.param([held(A, 0, 20), holding(B, 0, STARTING, 16)], [("a", 0)], id="late, and younger"),
+        pytest.param([held(A, 0, 20), held(B, 0, 30)], [("b", 0)], id="the oldest of those held"),
+        pytest.param([held(A, 0, 1), holding(B, 0, BUSY, 99)], [("a", 0)], id="who works is not late"),
+        pytest.param([held(A, 0, 1), holding(A, 1, STARTING, 99)], [("a", 0)], id="its own"),
+        pytest.param(
+            [held(A, 0, 1), holding(B, 0, STARTING, 99), holding(B, 1, BUSY, 9)],
+            [("a", 0)],
+            id="late, with more cores",
+        ),
+        pytest.param(
+            [held(A, 0, 1), holding(A, 1, BUSY, 1), holding(B, 0, STARTING, 99), holding(B, 1, BUSY, 9)],
+            [],
+            id="late, with as many",
+        ),
+        pytest.param([held(A, 0, 61), holding(B, 0, STARTING, 99)], [("a", 0)], id="held for too long"),
+        pytest.param([held(A, 0, 59), holding(B, 0, STARTING, 99)], [], id="not for too long"),
+    ],
+)
+def test_who_is_held_back_no_more(holdings: list[SlotHolding], released: list[tuple[str, int]]) -> None:
+    """Who passes nobody that is late."""
+    found = to_release(holdings, now=NOW)
+
+    assert [(one.pool.name, one.slot) for one in found if isinstance(one.pool, Pool)] == released
+
+
 def attempt(stage: AttemptState, ago: float) -> SlotAttempt:
     """A start that is at it since so many seconds."""
     made = SlotAttempt(slot=0, number=7, last_worker=None, stage=stage, submitted_at=NOW - ago)
@@ -149,6 +232,30 @@ def test_a_pool_that_waits_gets_the_core_of_one_that_idles() -> None:
     sharing.share(lambda: 1, NOW)
 
     assert (idle.recalled, waiting.recalled, closed.recalled) == ([(0, 7)], [], [])
+
+
+def test_jobs_are_held_back_while_one_is_late() -> None:
+    """Until it has its core; who is ended before has had none."""
+    sharing, late, jobs = CoreSharing(), Pool("late", [attempt(STARTING, 99)]), Jobs()
+    sharing.add(late)
+    ended: queue.Queue[SlotEvent] = queue.Queue()
+    slots = SlotPool(jobs, NoWork(), ended.put, linger_seconds=0, sharing=sharing, keeps_warm=False)
+    sharing.share(lambda: 1, NOW)
+    for slot in range(2):
+        slots.start(slot)
+    sharing.share(lambda: 1, NOW)
+    slots.void(1)
+    threads = [one for one in threading.enumerate() if one.name.startswith("headrace-1-")]
+    for one in threads:
+        one.join(10)
+    assert jobs.groups == []
+
+    late.starts.clear()
+    sharing.share(lambda: 1, NOW)
+
+    assert isinstance(ended.get(timeout=10), SlotEnded)
+    assert [one.split("-")[1] for one in jobs.groups] == ["0"]
+    slots.close(5)
 
 
 @pytest.mark.parametrize(
