@@ -164,7 +164,7 @@ def committed(topic: str, *, seconds: float = 60, bootstrap: str | None = None) 
     AssertionError when the end is not reached in time. One record at a time is kept in memory.
     """
     servers = bootstrap or address()
-    ends = _ends(topic, servers)
+    found = ends(topic, servers)
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -178,7 +178,7 @@ def committed(topic: str, *, seconds: float = 60, bootstrap: str | None = None) 
         }
     )
     try:
-        for partition, end in sorted(ends.items()):
+        for partition, end in sorted(found.items()):
             consumer.assign([TopicPartition(topic, partition, 0)])
             yield from _until(consumer, topic, partition, end, time.monotonic() + seconds)
     finally:
@@ -190,16 +190,16 @@ def read_committed(topic: str, *, seconds: float = 60, bootstrap: str | None = N
     return list(committed(topic, seconds=seconds, bootstrap=bootstrap))
 
 
-def _ends(topic: str, bootstrap: str) -> dict[int, int]:
+def ends(topic: str, bootstrap: str | None = None) -> dict[int, int]:
     """The end of the log of each partition: beyond open transactions, unlike a read-committed end.
 
     A broker that has just been started again is asked until it leads its partitions.
     """
-    ends: dict[int, int] = {}
+    found: dict[int, int] = {}
 
     def is_led() -> bool:
         try:
-            ends.update(_ends_now(topic, bootstrap))
+            found.update(_ends_now(topic, bootstrap or address()))
         except KafkaException as error:
             if error.args[0].code() not in _NOT_LED_YET:
                 raise
@@ -207,7 +207,7 @@ def _ends(topic: str, bootstrap: str) -> dict[int, int]:
         return True
 
     until_sync(is_led, seconds=60, what=f"the partitions of {topic} are led")
-    return ends
+    return found
 
 
 def _ends_now(topic: str, bootstrap: str) -> dict[int, int]:
