@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from headrace.formats.encodings import is_plain_name, iso_ms
+from headrace.formats.record_columns import is_plain_name, iso_ms
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.model.columns import Headers
 from headrace.options.choices import ValueFormat

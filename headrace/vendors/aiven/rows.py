@@ -20,7 +20,6 @@ from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encoding.encoder import Pieces, decimal_texts, filled, joined, text_of
 from headrace.formats.encoding.json_members import base64_texts
-from headrace.formats.encodings import from_base64, iso_times, nulled_where_empty, numbers
 from headrace.formats.record_columns import (
     NO_OFFSET,
     ArrowReader,
@@ -29,6 +28,10 @@ from headrace.formats.record_columns import (
     RowUnfit,
     TextReader,
     ToJson,
+    from_base64,
+    iso_times,
+    nulled_where_empty,
+    numbers,
 )
 from headrace.formats.row_members import (
     ABSENT,

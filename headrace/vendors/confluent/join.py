@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.encodings import from_base64
-from headrace.formats.record_columns import Faults, RecordColumns, ToJson
+from headrace.formats.record_columns import Faults, RecordColumns, ToJson, from_base64
 from headrace.formats.row_members import (
     NULL,
     as_bytes,

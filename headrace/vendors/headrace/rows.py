@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
-from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import (
     NO_OFFSET,
     ArrowReader,
@@ -22,6 +21,7 @@ from headrace.formats.record_columns import (
     RowUnfit,
     TextReader,
     ToJson,
+    from_base64,
 )
 from headrace.formats.row_members import (
     ABSENT,

@@ -9,8 +9,15 @@ import numpy as np
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
-from headrace.formats.encodings import decoded_where
-from headrace.formats.record_columns import NO_OFFSET, ArrowReader, Faults, RecordColumns, TextReader, ToJson
+from headrace.formats.record_columns import (
+    NO_OFFSET,
+    ArrowReader,
+    Faults,
+    RecordColumns,
+    TextReader,
+    ToJson,
+    decoded_where,
+)
 from headrace.formats.row_members import (
     ABSENT,
     NULL,

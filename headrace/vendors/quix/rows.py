@@ -18,8 +18,7 @@ from headrace.formats.encoding.parquet_encoder import (
     type_of_form,
 )
 from headrace.formats.encoding.row_schema import RowSchema
-from headrace.formats.encodings import from_base64, numbers
-from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, ToJson
+from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, ToJson, from_base64, numbers
 from headrace.formats.row_members import (
     NULL,
     as_bytes,
