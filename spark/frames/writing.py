@@ -38,9 +38,15 @@ from spark.frames.written_batches import (
     refuse_doubled_rows,
     refuse_shared_names,
 )
-from spark.sink.frame_records import record_columns, records_of, refuse_another_type
+from spark.sink.frame_records import (
+    OUT_OF_ORDER,
+    RowOrder,
+    in_order,
+    record_columns,
+    records_of,
+    refuse_another_type,
+)
 from spark.sink.frame_writer import FrameWriter
-from spark.sink.row_order import OUT_OF_ORDER, RowOrder, in_order
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)
