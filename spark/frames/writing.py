@@ -26,8 +26,8 @@ from spark.frames.addresses import state_directory
 from spark.frames.batch_splits import Shipped
 from spark.frames.frame_completion import Completer, CompleterOfBatch, complete, complete_if_free, give_up
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
-from spark.frames.in_a_sentence import in_a_sentence
 from spark.frames.log_store import LogStore, log_store
+from spark.frames.refusals import in_a_sentence
 from spark.frames.written_batches import (
     BatchRefused,
     RowsOf,
