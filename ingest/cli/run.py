@@ -18,8 +18,8 @@ from rich.console import Console
 from headrace.model.errors import Exit, InvalidConfiguration, Unavailable
 from headrace.model.text_formatting import counted, printable
 from headrace.options import Settings, SettingsError
-from headrace.options.merge import is_json
 from headrace.options.settings import SparkSettings
+from headrace.options.worker_file import is_json
 from headrace.process import logs
 from headrace.process.own_process import raise_descriptor_limit
 from headrace.process.regular_files import read_regular_text

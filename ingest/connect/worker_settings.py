@@ -19,11 +19,21 @@ from headrace.kafka.control_records import ConnectorRecord, by_name
 from headrace.model.errors import InvalidConfiguration
 from headrace.names.archive_names import is_topic_name
 from headrace.options import Settings
-from headrace.options.configuration_text import FileKind, NoReference, ReferenceMissing, References, read_text
+from headrace.options.configuration_text import FileKind, read_text
 from headrace.options.given import Problems, SettingsError, as_written
-from headrace.options.merge import decides_nothing, is_of_worker, of_connector, properties_text, worker_pairs
+from headrace.options.references import NoReference, ReferenceMissing, References
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
-from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
+from headrace.options.worker_file import (
+    LIMITS,
+    Limit,
+    decides_nothing,
+    is_of_worker,
+    limit_of,
+    of_connector,
+    properties_text,
+    worker_limits,
+    worker_pairs,
+)
 from headrace.process.regular_files import read_regular_text
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
