@@ -13,8 +13,15 @@ import msgspec
 
 from headrace.formats.avro_schema import Node, SchemaError, parse_schema
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
-from headrace.options.choices import Compression, InputFormat
-from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.choices import (
+    CSV_FIELDS,
+    Compression,
+    CsvEncoding,
+    Enveloped,
+    Form,
+    InputFormat,
+    RestoreOptions,
+)
 
 # So many lines are looked at, and as many of them have to agree.
 _LINES: Final = 20

@@ -15,7 +15,7 @@ from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.names.archive_names import LayoutName
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 
 _BATCH_ROWS = 10_000
 

@@ -6,7 +6,15 @@ from pathlib import Path
 
 from headrace.model.objects import PostAction
 from headrace.options import settings
-from headrace.options.choices import CsvType, EnvelopeField, JsonFormat, Packing, Tolerance, ValueFormat
+from headrace.options.choices import (
+    CsvType,
+    EnvelopeField,
+    JsonFormat,
+    NamedTexts,
+    Packing,
+    Tolerance,
+    ValueFormat,
+)
 from headrace.options.connection_build import (
     http_settings,
     identity_settings,
@@ -27,7 +35,6 @@ from headrace.options.given import Entry
 from headrace.options.parsed_options import Values, direction
 from headrace.options.record_checks import value_format
 from headrace.options.record_forms import is_of_glue
-from headrace.options.record_sources import NamedTexts
 from headrace.options.restore_forms import input_format, joining_settings, restore_settings
 from headrace.options.routing_checks import ordering
 from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings

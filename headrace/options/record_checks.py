@@ -2,12 +2,19 @@
 
 from typing import Any, Final
 
-from headrace.options.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
+from headrace.options.choices import (
+    Compression,
+    Envelope,
+    FieldHeaders,
+    FieldSource,
+    InputFormat,
+    JsonFormat,
+    ValueFormat,
+)
 from headrace.options.declarations import format_options, record_options, schema_options
 from headrace.options.declarations.option import Option
 from headrace.options.parsed_options import Values
 from headrace.options.record_forms import SINKS_ONLY, is_of_glue
-from headrace.options.record_sources import FieldHeaders, FieldSource
 from headrace.options.restore_forms import input_format
 from headrace.options.schema_settings import BearerSource
 

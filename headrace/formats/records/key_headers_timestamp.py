@@ -11,8 +11,8 @@ from headrace.model.objects import Route, S3Object
 from headrace.model.positions import Position, position_as_dict
 from headrace.names.key_template import KeyFields, write_field
 from headrace.names.template_source import Placeholder, Text, read_template
-from headrace.options.choices import Envelope, ValueFormat
-from headrace.options.record_sources import (
+from headrace.options.choices import (
+    Envelope,
     ObjectHeaders,
     ObjectKeySource,
     ObjectTime,
@@ -20,6 +20,7 @@ from headrace.options.record_sources import (
     TemplateSource,
     TemplateTime,
     TimestampFrom,
+    ValueFormat,
 )
 from headrace.options.settings import FormatSettings
 

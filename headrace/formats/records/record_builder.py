@@ -30,8 +30,7 @@ from headrace.model.columns import (
     header_bytes,
     picked,
 )
-from headrace.options.choices import Envelope, EnvelopeField
-from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
+from headrace.options.choices import Envelope, EnvelopeField, FieldHeaders, FieldSource, ObjectHeaders
 from headrace.options.settings import FormatSettings
 
 

@@ -25,8 +25,7 @@ from headrace.formats.records.row_fields import (
 )
 from headrace.model.columns import Headers, RowBatch
 from headrace.names.archive_names import ArchiveName, NameElement
-from headrace.options.choices import EnvelopeField
-from headrace.options.record_sources import ObjectHeaders, TimestampFrom
+from headrace.options.choices import EnvelopeField, ObjectHeaders, TimestampFrom
 from headrace.options.settings import FormatSettings
 
 SOURCE_TOPIC = "headrace.source.topic"

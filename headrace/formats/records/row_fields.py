@@ -12,8 +12,7 @@ import msgspec
 from headrace.formats.record_columns import is_plain_name, iso_ms
 from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
 from headrace.model.columns import Headers
-from headrace.options.choices import ValueFormat
-from headrace.options.record_sources import FieldHeaders, FieldSource
+from headrace.options.choices import FieldHeaders, FieldSource, ValueFormat
 from headrace.options.settings import FormatSettings
 
 # -- What one row gives to its record, and what is said of a row that cannot give it -------------------------

@@ -43,7 +43,7 @@ from headrace.formats.row_members import (
     member,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, Numbers, null_column
-from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.choices import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.options.sink_settings import OutputField, OutputSettings
 from headrace.vendors.aiven.names import FIELDS
 from headrace.vendors.aiven.written_rows import csv_headers, known_texts

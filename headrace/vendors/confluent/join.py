@@ -22,7 +22,7 @@ from headrace.formats.row_members import (
     with_nulls,
 )
 from headrace.model.columns import Column, Headers, column_of, null_column
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 from headrace.vendors.archive_rows import header_rows
 
 

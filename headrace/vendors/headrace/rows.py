@@ -36,7 +36,7 @@ from headrace.formats.row_members import (
     member,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, column_of, null_column
-from headrace.options.record_sources import Enveloped, Form, RestoreOptions
+from headrace.options.choices import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
     NO_VALUE,

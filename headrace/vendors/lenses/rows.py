@@ -30,7 +30,7 @@ from headrace.formats.row_members import (
     struct_member,
 )
 from headrace.model.columns import NO_TIMESTAMP, Column, null_column
-from headrace.options.record_sources import Enveloped, Form, RestoreOptions
+from headrace.options.choices import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
     Int64,

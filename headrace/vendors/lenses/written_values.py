@@ -27,7 +27,7 @@ from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_fo
 from headrace.formats.encoding.row_schema import RowSchema, header_array
 from headrace.formats.encoding.text_encoder import Member, separated
 from headrace.model.columns import NO_TIMESTAMP, Headers, KafkaRecords
-from headrace.options.record_sources import Newlines
+from headrace.options.choices import Newlines
 from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
 from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings
 

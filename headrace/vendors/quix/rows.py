@@ -29,7 +29,7 @@ from headrace.formats.row_members import (
     member,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 from headrace.options.sink_settings import OutputSettings
 from headrace.vendors.aiven.written_rows import value_pieces
 from headrace.vendors.archive_rows import RowLines, Wanted
