@@ -54,7 +54,7 @@ from headrace.options.worker_file import (
     topics_warning,
     worker_limits,
 )
-from headrace.process.regular_files import read_store
+from headrace.process.own_process import read_store
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.class_names import (
     check_class,

@@ -21,8 +21,7 @@ from headrace.options import Settings, SettingsError
 from headrace.options.settings import SparkSettings
 from headrace.options.worker_file import is_json
 from headrace.process import logs
-from headrace.process.own_process import raise_descriptor_limit
-from headrace.process.regular_files import read_regular_text
+from headrace.process.own_process import raise_descriptor_limit, read_regular_text
 from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
 from ingest.checks.probes.machine import (

@@ -34,7 +34,7 @@ from headrace.options.worker_file import (
     worker_limits,
     worker_pairs,
 )
-from headrace.process.regular_files import read_regular_text
+from headrace.process.own_process import read_regular_text
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
 from ingest.http.requests import ORIGINS, site_of

@@ -17,8 +17,7 @@ from headrace.options.parsed_options import is_for
 from headrace.options.references import has_reference
 from headrace.options.secret import NO_VALUE
 from headrace.options.vendor import AIVEN_SOURCE, SINK_CLASSES, WAYS, Direction, direction_of
-from headrace.process.own_process import own_version
-from headrace.process.regular_files import read_regular
+from headrace.process.own_process import own_version, read_regular
 from headrace.vendors.load import load
 
 CLASS: Final = "connector.class"
