@@ -26,8 +26,8 @@ from ingest.sink.dealing import (
     SlotBatch,
     SlotBatches,
     ask_to_end,
+    candidates,
     deal,
-    has_work,
     held_sentences,
     left_open,
     left_to_read,
@@ -45,7 +45,7 @@ from ingest.sink.partitions import (
 )
 from ingest.sink.sink_effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from ingest.sink.starting import Refused, grant_of
-from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts, refused_rewind, rewound
+from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts
 
 
 class Archive:
@@ -352,16 +352,9 @@ class Archive:
 
         None begins as a partition that was never read. Pause first.
         """
-        for partition in offsets:
-            refused = refused_rewind(self._entries, partition)
-            if refused is not None:
-                return refused
         effects = SinkEffectsBuilder()
-        for partition, offset in offsets.items():
-            start = rewound(self._entries, effects, partition, offset, self._options.reset)
-            if self._states[partition].found is not None:
-                self._starts.commit_offset(effects, start)
-        return self._advance(effects)
+        refused = self._starts.rewind(effects, offsets)
+        return self._advance(effects) if refused is None else refused
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
@@ -417,12 +410,7 @@ class Archive:
     def _candidates(self) -> list[Candidate]:
         if self.is_paused or self._members:
             return []
-        idle, now_ms = self._options.grants_idle, self._now_ms
-        return [
-            Candidate(one.partition, one.lag, one.last_slot, has_work=idle or has_work(one, now_ms))
-            for one in self._states
-            if one.is_grantable and (idle or one.lag)
-        ]
+        return candidates(self._states, self._now_ms, grants_idle=self._options.grants_idle)
 
     def _held(self) -> dict[int, int]:
         """How many partitions every slot with a batch has, those that stopped not counted."""

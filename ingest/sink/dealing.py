@@ -183,6 +183,15 @@ def has_work(state: PartitionState, now_ms: int | None) -> bool:
     return _is_readable(state, left.position) or (left.due_ms is not None and left.due_ms <= now_ms)
 
 
+def candidates(states: Iterable[PartitionState], now_ms: int | None, *, grants_idle: bool) -> list[Candidate]:
+    """The partitions that a slot could be granted; without `grants_idle` only those with more to read."""
+    return [
+        Candidate(one.partition, one.lag, one.last_slot, has_work=grants_idle or has_work(one, now_ms))
+        for one in states
+        if one.is_grantable and (grants_idle or one.lag)
+    ]
+
+
 def _is_readable(state: PartitionState, position: int) -> bool:
     """Whether a slot would read anything from there on that was not read.
 
