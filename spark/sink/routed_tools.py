@@ -11,6 +11,7 @@ from typing import Final
 from headrace.conversion.sink_records import SinkRecords, sink_records
 from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import GroupingOptions
+from headrace.model.sink_protocol import PartitionGrant
 from headrace.model.text_formatting import bytes_text
 from headrace.names.name_template import NameField, read_path
 from headrace.options.sink_settings import (
@@ -38,9 +39,11 @@ from spark.sink.sink_work import (
     PLAIN_PROTOBUF,
     WHOLE_PATHS,
     SinkTaskSettings,
+    can_group_by,
     filled_groups,
     for_topic,
     form_of,
+    grouping_changed,
     grouping_for_topic,
     opens_envelopes,
     protobuf_groups,
@@ -245,6 +248,19 @@ def _earlier_converters(options: GroupingOptions, was: SinkSettings) -> Converte
 
     key, value = read_by(NameField.KEY, was.converters.key), read_by(NameField.VALUE, was.converters.value)
     return replace(was.converters, key=key, value=value)
+
+
+def refused_grouping(
+    grant: PartitionGrant, earlier: Sequence[GroupingOptions], sink: SinkSettings
+) -> str | None:
+    """What to do about a partition whose archived records cannot be told any more from those that are not.
+
+    None: they can, by the options of `earlier` that the grant refers to.
+    """
+    unknown = {one.hash for one in earlier if not can_group_by(one, sink)}
+    if unknown.isdisjoint(one.options for one in grant.earlier):
+        return None
+    return grouping_changed(sink, topic=grant.topic, behind=grant.highest + 1)
 
 
 def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:

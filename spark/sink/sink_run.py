@@ -39,14 +39,14 @@ from spark.sink.record_feed import (
     pending_objects,
     safely,
 )
-from spark.sink.routed_tools import RoutedTools
+from spark.sink.routed_tools import RoutedTools, refused_grouping
 from spark.sink.sink_transaction import (
     DeadLettersRefused,
     DeadLettersWait,
     SinkTransactions,
     TransactionTurns,
 )
-from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
+from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import (
     REFUSED_SECONDS,
     CompletingObjects,
@@ -165,15 +165,11 @@ class SinkRun:
 
     def _refuse_changed_converters(self, grant: PartitionGrant) -> None:
         """Stop a partition whose archived records cannot be told any more from those that are not."""
-        unknown = {one.hash for one in self._batch.earlier if not can_group_by(one, self._settings.sink)}
-        if unknown.isdisjoint(earlier.options for earlier in grant.earlier):
+        message = refused_grouping(grant, self._batch.earlier, self._settings.sink)
+        if message is None:
             return
         work = self._work[grant.partition_of]
-        work.stop = Stop(
-            offset=grant.offset,
-            reason="grouping_changed",
-            message=grouping_changed(self._settings.sink, topic=grant.topic, behind=grant.highest + 1),
-        )
+        work.stop = Stop(offset=grant.offset, reason="grouping_changed", message=message)
         self._note_stop(work)
         self._reader.pause([work.partition])
 
