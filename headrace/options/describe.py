@@ -25,9 +25,8 @@ from headrace.options.declarations import (
     sink_options,
 )
 from headrace.options.declarations.option import WITHOUT_MEANING
-from headrace.options.given import Entry, as_written, canonical
+from headrace.options.given import Entry, Values, as_written, canonical, direction, is_for
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.parsed_options import Values, direction, is_for
 from headrace.options.references import led_to, with_references
 from headrace.options.secret import HIDDEN, MASK
 from headrace.options.settings import FormatSettings, RestoreSettings, RoutingSettings, Settings

@@ -1,13 +1,27 @@
-"""What a configuration gives: text of each option, its origin, how much may be shown; all problems."""
+"""What a configuration gives: text of each option, its origin, value, how much may be shown; all problems."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
 
 from headrace.model.errors import HeadraceError
-from headrace.options.declarations import BY_NAME, CANONICAL
+from headrace.options.declarations import (
+    BY_NAME,
+    CANONICAL,
+    OPTIONS,
+    connection_options,
+    format_options,
+    reading_options,
+    record_options,
+    sink_options,
+)
+from headrace.options.declarations.option import Group, Option
 from headrace.options.secret import HIDDEN, MASK, is_mask, is_secret_name, without_url_secrets
+from headrace.options.value_types import FormError
+from headrace.options.vendor import Direction, direction_of
 
 _SHOWN_MAX: Final = 200
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
@@ -157,3 +171,258 @@ class Problems:
         """Raise SettingsError with all of them, if there are any."""
         if self._found:
             raise SettingsError(tuple(self._found))
+
+
+T = TypeVar("T")
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@cache
+def _default_of(option: Option[Any]) -> object:
+    """The parsed default, which is immutable: of some hundred options nearly all have theirs, each time."""
+    return None if option.default is None else option.form.parse(option.default)
+
+
+class Values:
+    """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
+
+    __slots__ = ("_bad", "_defaults", "_given", "_inherited", "_lost", "_parsed", "idle", "problems", "unfit")
+
+    def __init__(
+        self,
+        given: Mapping[str, Entry],
+        problems: Problems,
+        broken: frozenset[str],
+        defaults: Mapping[str, str] = _NONE,
+        inherited: Collection[str] = (),
+    ) -> None:
+        """Parse all options; `broken` names those that have a problem before parsing.
+
+        `defaults` are those that this machine has, in the place of the options' own. `inherited` names what
+        a route has of its sink, and what that was given for may be its other topics.
+        """
+        self.problems = problems
+        self.idle: set[str] = set()
+        """To be left out, as it means nothing here: defaults of another vendor, and what is inherited."""
+        self.unfit: set[str] = set()
+        """Those of `idle` that say something, and cannot be: the options' own defaults are in force."""
+        self._given = given
+        self._inherited = inherited
+        self._defaults = defaults
+        self._lost = broken
+        self._bad = set(broken)
+        self._parsed: dict[str, object] = {}
+        for option in OPTIONS:
+            if option.name not in self._bad:
+                self._parse(option)
+
+    def __getitem__(self, option: Option[T]) -> T:
+        return cast("T", self._parsed[option.name])
+
+    def is_given(self, option: Option[Any]) -> bool:
+        """Whether the configuration names the option, well or badly, and does not leave it to its default."""
+        return option.name in self._given or option.name in self._lost
+
+    def text(self, option: Option[Any]) -> str | None:
+        """The text of an option as given, references replaced; None when it is not."""
+        entry = self._given.get(option.name)
+        return None if entry is None else entry.text
+
+    def are_good(self, *options: Option[Any]) -> bool:
+        """Whether all of these have a value, so that they can be held against each other."""
+        return not any(option.name in self._bad for option in options)
+
+    def refuse(self, option: Option[Any], message: str) -> None:
+        """Note a problem of an option, with the value given."""
+        entry = self._given.get(option.name)
+        self.problems.add(_named(option, entry), message, None if entry is None else entry.shown)
+
+    def is_written(self, option: Option[Any]) -> bool:
+        """Whether the configuration itself names the option, and it is not just another vendor's default."""
+        entry = self._given.get(option.name)
+        return self.is_given(option) and (entry is None or not entry.is_default)
+
+    def refuse_idle(self, option: Option[Any], message: str) -> None:
+        """Note a value that means nothing next to others; in `idle` where it is not written for these."""
+        is_inherited = option.name in self._given and option.name in self._inherited
+        if is_inherited or (self.is_given(option) and not self.is_written(option)):
+            self.idle.add(option.name)
+        else:
+            self.refuse(option, message)
+
+    def refuse_unfit(self, option: Option[Any], message: str) -> None:
+        """Note a value that cannot be next to others; another vendor's default only as one of `unfit`."""
+        if self.is_given(option) and not self.is_written(option):
+            self.idle.add(option.name)
+            self.unfit.add(option.name)
+        else:
+            self.refuse(option, message)
+
+    def _parse(self, option: Option[Any]) -> None:
+        entry = self._given.get(option.name)
+        if entry is None:
+            self._parse_default(option)
+            return
+        if entry.text == "" and not option.form.empty:
+            self._refuse_entry(entry, f"is empty; expected {option.form.expected}")
+            return
+        try:
+            entry.text.encode()
+            self._parsed[option.name] = option.form.parse(entry.text)
+        except UnicodeEncodeError:
+            self._refuse_entry(entry, "holds half of a surrogate pair, which is no character")
+            return
+        except FormError as error:
+            reason = f"; {error}" if str(error) else ""
+            self._refuse_entry(entry, f"expected {option.form.expected}{reason}")
+
+    def _parse_default(self, option: Option[Any]) -> None:
+        if option.required:
+            self._bad.add(option.name)
+            self.problems.add(option.name, f"is missing; expected {option.form.expected}")
+        elif option.name in self._defaults:
+            self._parse_machines(option, self._defaults[option.name])
+        else:
+            self._parsed[option.name] = _default_of(option)
+
+    def _parse_machines(self, option: Option[Any], text: str) -> None:
+        try:
+            self._parsed[option.name] = option.form.parse(text)
+        except FormError:
+            self._bad.add(option.name)
+            self.problems.add(option.name, f"is {text!r} on this machine; set it to {option.form.expected}")
+
+    def _refuse_entry(self, entry: Entry, message: str) -> None:
+        self._bad.add(entry.option)
+        spelled = _other_name(entry)
+        self.problems.add(entry.spelled, f"{message}{spelled}", entry.shown)
+
+
+def _named(option: Option[Any], entry: Entry | None) -> str:
+    """The name that the configuration has for an option."""
+    if entry is None or entry.spelled == option.name or _is_old_name(entry):
+        return option.name
+    return f"{entry.spelled} (here {option.name})"
+
+
+def _is_old_name(entry: Entry) -> bool:
+    return not entry.is_vendors and canonical(entry.spelled) == entry.option
+
+
+def _other_name(entry: Entry) -> str:
+    if entry.spelled == entry.option:
+        return ""
+    if _is_old_name(entry):
+        return f" (an old spelling of {entry.option})"
+    return f" (here {entry.option})"
+
+
+_SINK_GROUPS: Final = frozenset({Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLOADS})
+# The Aiven connector's sources carry these without a meaning, whatever they say.
+_WITHOUT_MEANING_FOR_SOURCES: Final = (
+    sink_options.HEADER_CONVERTER_CLASS,
+    sink_options.HEADER_SCHEMAS,
+    sink_options.NAME_TIME_SOURCE,
+    sink_options.TIMEZONE_NAME,
+)
+_NEEDLESS_NAMES: Final = frozenset(option.name for option in _WITHOUT_MEANING_FOR_SOURCES)
+_NEEDLESS_OF: Final = f"{sink_options.HEADER_CONVERTER_CLASS.name}."
+_OF_SINKS: Final = tuple(
+    option
+    for option in OPTIONS
+    if option.group in _SINK_GROUPS and option not in _WITHOUT_MEANING_FOR_SOURCES
+)
+_REMOVE: Final = "has no meaning for a sink; remove it"
+_TOPICS: Final = "is a source's; use topics or topics.regex for the topics that a sink archives"
+_VALUES: Final = "is a source's; use value.converter, output.format and output.fields"
+_SCHEMAS: Final = "is a source's; a sink reads each record by the schema that it names, and registers none"
+_ENDLESS: Final = (
+    "is a source's; a sink repeats calls as aws.s3.backoff.* says, and keeps trying while S3 is away"
+)
+_OF_SOURCES: Final[dict[Option[Any], str]] = {
+    **{
+        option: _REMOVE
+        for option in OPTIONS
+        if option.group in {Group.SQS, Group.DISCOVERY, Group.RESTORE}
+        or option.name.startswith(("text.", "input.archive"))
+    },
+    record_options.TOPIC_NAME: _TOPICS,
+    record_options.FILE_NAME_MATCH: _REMOVE,
+    record_options.DISTRIBUTION: _REMOVE,
+    record_options.ORDERING: _REMOVE,
+    record_options.INPUT_FORMAT: "is a source's; use output.format",
+    record_options.CHUNK_SIZE: _REMOVE,
+    record_options.DECODE_UNIT_MAX_BYTES: _REMOVE,
+    record_options.KEY_FROM: "is a source's; use key.converter and output.fields",
+    record_options.VALUE_FROM: _VALUES,
+    record_options.VALUE_FORMAT: _VALUES,
+    record_options.HEADERS_FROM: "is a source's; use output.fields",
+    record_options.RECORD_FIELDS: "is a source's; use output.fields",
+    record_options.TIMESTAMP_FROM: "is a source's; use file.name.timestamp.source for names",
+    record_options.ENVELOPE: "is a source's; use output.envelope",
+    record_options.ENVELOPE_BASE64: _REMOVE,
+    reading_options.POST_ACTION: _REMOVE,
+    reading_options.POST_ACTION_UNCONDITIONAL: _REMOVE,
+    record_options.JOB_MAX_OBJECTS: _REMOVE,
+    record_options.JOB_MAX_BYTES: _REMOVE,
+    record_options.JOB_MAX_SECONDS: _REMOVE,
+    format_options.CSV_COLUMNS: "is a source's; output.fields are the columns",
+    format_options.CSV_TYPES: _REMOVE,
+    format_options.JSON_PATH: _REMOVE,
+    connection_options.PARTITIONER: _REMOVE,
+    connection_options.TOPIC_PARTITIONS: "is a source's; a sink creates no topics that it reads",
+    connection_options.TOPIC_REPLICATION: "is a source's; a sink creates no topics that it reads",
+    record_options.BOUNDARY_RECORDS: "is a source's; rotate.records closes objects",
+    record_options.BOUNDARY_INTERVAL: "is a source's; rotate.age.ms closes objects",
+    record_options.RECORD_MAX_BYTES: (
+        "is a source's; a sink reads records as large as the brokers have them, and "
+        "producer.override.message.max.bytes bounds its dead letters"
+    ),
+    format_options.REGISTRY_AUTO_REGISTER: _SCHEMAS,
+    format_options.REGISTRY_USE_LATEST: _SCHEMAS,
+    format_options.REGISTRY_SUBJECT: _SCHEMAS,
+    format_options.GLUE_REGISTRY: _SCHEMAS,
+    format_options.GLUE_SCHEMA: _SCHEMAS,
+    format_options.GLUE_AUTO_REGISTER: _SCHEMAS,
+    format_options.GLUE_COMPATIBILITY: _SCHEMAS,
+    record_options.MAX_ATTEMPTS: _ENDLESS,
+    record_options.RETRY_DELAY: _ENDLESS,
+    record_options.RETRY_DELAY_MAX: _ENDLESS,
+    connection_options.LEDGER_RETENTION: _REMOVE,
+}
+
+
+def is_for(option: Option[Any], way: Direction) -> bool:
+    """Whether an option means something to sources, or to sinks."""
+    if way is Direction.SINK:
+        return option not in _OF_SOURCES
+    return option.group not in _SINK_GROUPS
+
+
+def direction(values: Values) -> Direction:
+    """Return which way the data goes: by `connector.class`, else by `topics` or `topics.regex`."""
+    topics = (sink_options.TOPIC_NAMES, sink_options.TOPICS_REGEX)
+    given = [option.name for option in topics if values.is_given(option)]
+    return direction_of(values.text(connection_options.CONNECTOR_CLASS) or "", given)
+
+
+def is_needless_in_source(option: str) -> bool:
+    """Whether an option decides nothing in a source, though it does in a sink."""
+    return option in _NEEDLESS_NAMES or option.startswith(_NEEDLESS_OF)
+
+
+def check_direction(values: Values) -> None:
+    """Note the options of the other direction."""
+    if direction(values) is Direction.SINK:
+        for option, remedy in _OF_SOURCES.items():
+            if values.is_given(option):
+                values.refuse(option, remedy)
+        return
+    for option in _OF_SINKS:
+        if values.is_given(option):
+            remedy = (
+                "is a sink's; use topic"
+                if option is sink_options.TOPIC_NAMES
+                else "is an option of a sink (connector.class=HeadraceSink); remove it"
+            )
+            values.refuse(option, remedy)

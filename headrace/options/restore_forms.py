@@ -19,7 +19,7 @@ from headrace.options.choices import (
 )
 from headrace.options.declarations import format_options, reading_options, record_options, restore_options
 from headrace.options.declarations.option import Option
-from headrace.options.parsed_options import Values
+from headrace.options.given import Values
 from headrace.options.settings import JoiningSettings, RestoreSettings
 
 # The options that mean nothing where objects are no archive.

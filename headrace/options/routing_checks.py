@@ -16,7 +16,7 @@ from headrace.options.choices import (
 )
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.declarations.option import Option
-from headrace.options.parsed_options import Values
+from headrace.options.given import Values
 from headrace.options.restore_forms import is_restore, names_have_partition, template_variables
 from headrace.options.topic_expressions import OF_KAFKA
 

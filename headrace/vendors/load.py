@@ -32,10 +32,18 @@ from headrace.options.connection_build import trace_warnings
 from headrace.options.declarations import BY_NAME, format_options, reading_options, record_options
 from headrace.options.declarations.option import IN_A_SINK, ROUTE
 from headrace.options.describe import shown_values
-from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
+from headrace.options.given import (
+    Entry,
+    Problem,
+    Problems,
+    SettingsError,
+    Values,
+    as_written,
+    canonical,
+    direction,
+)
 from headrace.options.masks import leave_out_registry, mask_warnings, masks, refuse_masks
 from headrace.options.merge import SPELLINGS, Gathered, gather, unlikely
-from headrace.options.parsed_options import Values, direction
 from headrace.options.references import ReferenceMissing, References
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings

@@ -20,7 +20,7 @@ from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.sink_entries import SealedObject
 from headrace.options import OPTIONS
 from headrace.options.declarations.option import Group
-from headrace.options.parsed_options import is_for
+from headrace.options.given import is_for
 from headrace.options.vendor import Direction
 from spark.frames.addresses import state_directory
 from spark.frames.batch_splits import Shipped

@@ -12,8 +12,7 @@ from headrace.model.text_formatting import printable
 from headrace.options.configuration_text import PropertiesError, parse_properties
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.given import Problem, SettingsError, as_written, canonical
-from headrace.options.parsed_options import is_for
+from headrace.options.given import Problem, SettingsError, as_written, canonical, is_for
 from headrace.options.references import has_reference
 from headrace.options.secret import NO_VALUE
 from headrace.options.vendor import AIVEN_SOURCE, SINK_CLASSES, WAYS, Direction, direction_of
