@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, Type, plain
 from headrace.formats.connect.arrow_types import WRITER_OPTIONS, as_parquet, parquet_schema, schema_of_arrow
-from headrace.formats.connect.avro_text import (
+from headrace.formats.connect.java_text import (
     AIVEN_AVRO,
     AIVEN_PARQUET,
     Tree,
