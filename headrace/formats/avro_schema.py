@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec
+
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 
 # Logical types by the kinds that may carry them; any other combination is ignored, as the specification says.
@@ -229,6 +231,17 @@ def _by_names(shape: Any) -> Any:
     if kind in ("record", "error"):
         return {**shape, "fields": [{**each, "type": _by_names(each["type"])} for each in shape["fields"]]}
     return shape
+
+
+def avro_record(text: bytes) -> str:
+    """The full name of the record that a schema of Avro is of, empty where it is of none."""
+    try:
+        schema = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+    if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
+        return ""
+    return f"{schema.get('namespace', '')}.{schema['name']}".lstrip(".")
 
 
 def is_recursive(root: Node) -> bool:

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from headrace.formats.arrow import map_lists
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
-from headrace.formats.content_kind import RowShape, avro_record
+from headrace.formats.avro_schema import avro_record
+from headrace.formats.content_kind import RowShape
 from headrace.formats.parquet_avro import AvroRows
 from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups, Translated

@@ -24,12 +24,7 @@ from headrace.options.connection_build import (
     trace_settings,
     with_logins,
 )
-from headrace.options.declarations import (
-    connection_options,
-    format_options,
-    reading_options,
-    record_options,
-)
+from headrace.options.declarations import connection_options, format_options, reading_options, record_options
 from headrace.options.given import Entry, Values, direction
 from headrace.options.record_checks import value_format
 from headrace.options.record_forms import is_of_glue

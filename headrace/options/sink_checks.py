@@ -6,12 +6,7 @@ from typing import Final
 from headrace.names import TemplateError
 from headrace.names.name_template import NameField, NameTemplate, NameToken, NameVariable, read_name_template
 from headrace.options.choices import Compression
-from headrace.options.declarations import (
-    connection_options,
-    format_options,
-    reading_options,
-    record_options,
-)
+from headrace.options.declarations import connection_options, format_options, reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import TRANSFORM_ALIASES
 from headrace.options.given import Values

@@ -339,7 +339,7 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
     except RecursionError:
         raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
     if isinstance(found, Members) and isinstance(dict(found).get("config"), Members):
-        raise of_connector("config")
+        raise _of_connector("config")
     if not isinstance(found, Members) or any(isinstance(value, list) for _, value in found):
         raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
     last = dict(found)
@@ -350,7 +350,27 @@ def _json_pairs(text: str) -> list[tuple[str, str]]:
     ]
 
 
-def of_connector(named: str) -> InvalidConfiguration:
+# A line of one of them may be left over.
+_BY_CHANCE: Final = 1
+_OF_CONNECTORS: Final = (
+    "connector.class",
+    "topic",
+    "topics",
+    "topics.regex",
+    "aws.s3.bucket.name",
+    "s3.bucket.name",
+    "connect.s3.kcql",
+)
+
+
+def refuse_connector(written: Mapping[str, str]) -> None:
+    """InvalidConfiguration of a connector's: it would run as a worker that does nothing of it."""
+    found = [name for name in _OF_CONNECTORS if name in written]
+    if "connector.class" in found or len(found) > _BY_CHANCE:
+        raise _of_connector(", ".join(found))
+
+
+def _of_connector(named: str) -> InvalidConfiguration:
     """What to say of the configuration of a connector in place of a worker's file, by options of it."""
     return InvalidConfiguration(
         f"The worker's file is the configuration of a connector ({named}): create it at a worker that runs "

@@ -29,8 +29,8 @@ from headrace.options.worker_file import (
     decides_nothing,
     is_of_worker,
     limit_of,
-    of_connector,
     properties_text,
+    refuse_connector,
     worker_limits,
     worker_pairs,
 )
@@ -45,17 +45,6 @@ DEFAULT_GROUP: Final = "headrace-workers"
 _DEFAULT_REST: Final = "127.0.0.1:8083"
 # Options of `headrace run` that are the process's: here they are the worker's.
 _OF_THE_PROCESS: Final = ("http.listen", "rest.listen", "rest.auth.file", "state.dir")
-# A line of one of them may be left over.
-_BY_CHANCE: Final = 1
-_OF_CONNECTORS: Final = (
-    "connector.class",
-    "topic",
-    "topics",
-    "topics.regex",
-    "aws.s3.bucket.name",
-    "s3.bucket.name",
-    "connect.s3.kcql",
-)
 _LARGEST: Final = "producer.max.request.size"
 WORKER_OPTIONS: Final = frozenset(
     {
@@ -116,7 +105,7 @@ def read_worker(
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
     pairs = worker_pairs(text, is_json=is_json)
     written = dict(pairs)
-    _refuse_connector(written)
+    refuse_connector(written)
     limits = worker_limits(written)
 
     def references() -> References:
@@ -233,13 +222,6 @@ def _listener(text: str | None) -> str | None:
             "rest.listen."
         )
     return None
-
-
-def _refuse_connector(written: Mapping[str, str]) -> None:
-    """The configuration of a connector would run as a worker that does nothing of it."""
-    found = [name for name in _OF_CONNECTORS if name in written]
-    if "connector.class" in found or len(found) > _BY_CHANCE:
-        raise of_connector(", ".join(found))
 
 
 def _resolved(references: References, name: str, value: str) -> str:

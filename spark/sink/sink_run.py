@@ -17,16 +17,11 @@ from headrace.model.clock import wall_ms
 from headrace.model.error_policy import LEAST, Repeats
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.sink_entries import TopicPartition
-from headrace.model.sink_protocol import (
-    PartitionGrant,
-    PartitionReleased,
-    SinkBatch,
-    SinkLeft,
-    SinkProgress,
-)
+from headrace.model.sink_protocol import PartitionGrant, PartitionReleased, SinkBatch, SinkLeft, SinkProgress
 from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.bad_records import DeadLetters
+from spark.sink.grouping_options import refused_grouping
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import (
@@ -39,7 +34,7 @@ from spark.sink.record_feed import (
     pending_objects,
     safely,
 )
-from spark.sink.routed_tools import RoutedTools, refused_grouping
+from spark.sink.routed_tools import RoutedTools
 from spark.sink.sink_transaction import (
     DeadLettersRefused,
     DeadLettersWait,

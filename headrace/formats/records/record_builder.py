@@ -12,14 +12,7 @@ from headrace.formats.records.decode_options import DecodeOptions, PackedMember
 from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, position_header
 from headrace.formats.records.registry import KeyFraming, ValueFraming, key_framing, value_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
-from headrace.formats.records.row_fields import (
-    FieldKind,
-    FieldReader,
-    KindOf,
-    RecordFault,
-    RecordFields,
-    Row,
-)
+from headrace.formats.records.row_fields import FieldKind, FieldReader, KindOf, RecordFault, RecordFields, Row
 from headrace.model.columns import (
     NULL_LENGTH,
     BadRow,
