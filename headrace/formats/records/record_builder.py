@@ -9,10 +9,18 @@ import numpy as np
 from headrace.formats.json_sequence import BLANKS
 from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
-from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, position_header
+from headrace.formats.records.key_headers_timestamp import (
+    MEMBER_HEADER,
+    FieldKind,
+    FieldReader,
+    KindOf,
+    RecordFault,
+    RecordFields,
+    Row,
+    position_header,
+)
 from headrace.formats.records.registry import KeyFraming, ValueFraming, key_framing, value_framing
 from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
-from headrace.formats.records.row_fields import FieldKind, FieldReader, KindOf, RecordFault, RecordFields, Row
 from headrace.model.columns import (
     NULL_LENGTH,
     BadRow,

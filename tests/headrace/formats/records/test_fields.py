@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
-from headrace.formats.records.row_fields import RecordFault, timestamp
+from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, RecordFault, timestamp
 from headrace.model.positions import BytePosition
 from headrace.options.choices import (
     Envelope,
