@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import HELD_SECONDS, LeftOpen
-from ingest.sink.partitions import PartitionState
+from ingest.sink.partitions import PartitionState, PartitionStates
 from ingest.sink.sink_effects import SinkEffectsBuilder
 
 
@@ -152,6 +152,17 @@ class SlotBatches:
     def of_slot(self, slot: int) -> SlotBatch | None:
         """The batch that the slot holds, or held when it was lost."""
         return next((batch for batch in self if batch.slot == slot), None)
+
+    def asked_before(self, request: int) -> Iterator[SlotBatch]:
+        """The batches whose slots wait for the group, and did before this description of topics began."""
+        return (one for one in self if one.group_request is not None and one.group_request < request)
+
+    def held(self, states: PartitionStates) -> dict[int, int]:
+        """How many partitions every slot with a batch has, those that stopped not counted."""
+        return {
+            batch.slot: sum(states[partition].stopped is None for partition in batch.partitions)
+            for batch in self
+        }
 
     def remove(self, number: int) -> None:
         """The batch is over."""
