@@ -23,8 +23,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.formats import DECODERS, DecodeOptions
-from headrace.options.choices import Compression, CsvType, Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.record_sources import FieldSource, KeySource, NoSource, ProduceTime, RowSource
+from headrace.options.choices import (
+    Compression,
+    CsvType,
+    Envelope,
+    FieldSource,
+    InputFormat,
+    JsonFormat,
+    KeySource,
+    NoSource,
+    ProduceTime,
+    RowSource,
+    ValueFormat,
+)
 from headrace.options.row_settings import CsvSettings, TextSettings
 from headrace.options.settings import FormatSettings
 

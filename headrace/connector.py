@@ -16,7 +16,7 @@ from headrace.model.clock import LONGEST_START_SECONDS
 from headrace.model.errors import Exit, HeadraceError, InvalidConfiguration, Unavailable
 from headrace.options import Settings, SettingsError
 from headrace.process import logs
-from headrace.process.regular_files import read_regular_text
+from headrace.process.own_process import read_regular_text
 from headrace.process.threads import start_thread
 from headrace.vendors.load import load
 from ingest.cli.configuration import environment, read_settings

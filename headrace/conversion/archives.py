@@ -30,8 +30,7 @@ from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import Position
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
-from headrace.options.choices import InputFormat, ValueFormat
-from headrace.options.record_sources import Enveloped, KeysFormat, RestoreOptions
+from headrace.options.choices import Enveloped, InputFormat, KeysFormat, RestoreOptions, ValueFormat
 from headrace.options.settings import RestoreSettings
 from headrace.vendors.aiven import rows as aiven_rows
 from headrace.vendors.aiven.rows import CsvRows

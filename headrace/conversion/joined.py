@@ -19,7 +19,7 @@ from headrace.model.errors import InvalidObject, ObjectCorrupt, ObjectMissing, O
 from headrace.model.objects import ByteSource, RowPlace
 from headrace.model.positions import JoinedPosition, PlainPosition, Position
 from headrace.names.archive_names import ObjectKind
-from headrace.options.record_sources import NoSource, ObjectHeaders
+from headrace.options.choices import NoSource, ObjectHeaders
 from headrace.vendors.confluent.join import RowsDiffer, joined
 
 ROWS_DIFFER: Final = "sidecar_rows_differ"

@@ -16,7 +16,7 @@ import pyarrow as pa
 from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect.arrow_types import WRITER_OPTIONS, as_parquet
-from headrace.formats.connect.avro_text import CONFLUENT_HEADERS
+from headrace.formats.connect.java_text import CONFLUENT_HEADERS
 from headrace.formats.connect.to_avro import avro_of_schema
 from headrace.formats.converted_records import ConvertedRecords, Form, header_text
 from headrace.formats.encoding.avro_binary import AvroDataEncoder, encoded

@@ -28,8 +28,8 @@ from headrace.model.columns import (
     null_column,
     picked,
 )
+from headrace.options.choices import Form as StoredForm
 from headrace.options.choices import InputFormat, ValueFormat
-from headrace.options.record_sources import Form as StoredForm
 from headrace.options.settings import FormatSettings
 from headrace.options.transforms import TransformChain
 from headrace.options.transforms.chain import KeyOrValue, ValueToKey

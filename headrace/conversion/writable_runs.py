@@ -17,7 +17,7 @@ from headrace.conversion.side_rows import new_side_encoder, side_output
 from headrace.formats.avro_schema import SchemaError
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type
 from headrace.formats.connect.arrow_types import arrow_type
-from headrace.formats.connect.avro_text import DEFAULT_PRECISION, ENUM, FIXED_SIZE, UNION, is_avro_name
+from headrace.formats.connect.java_text import DEFAULT_PRECISION, ENUM, FIXED_SIZE, UNION, is_avro_name
 from headrace.formats.connect.schema import DECIMAL, decimal_precision
 from headrace.formats.converted_records import (
     ColumnSchema,

@@ -21,9 +21,9 @@ from headrace.formats.avro_schema import Node, SchemaError, all_nodes, minimal_s
 from headrace.formats.compression import UnsupportedError, plain_stream, refuse_unsupported, stored_codec
 from headrace.formats.connect.from_avro import NUMBERS
 from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.key_headers_timestamp import FieldKind
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.records.registry import has_own_schema, registry_prefix
-from headrace.formats.records.row_fields import FieldKind
 from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError, InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource

@@ -24,8 +24,7 @@ from headrace.formats.row_members import BYTES_MARK, JSON_MARK
 from headrace.model.columns import NULL_LENGTH, BadRow, Column, Numbers, RowBatch, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BlockPosition
-from headrace.options.choices import JsonFormat, ValueFormat
-from headrace.options.record_sources import Form
+from headrace.options.choices import Form, JsonFormat, ValueFormat
 
 # -- Rows of Avro in an archive, as the arrays that a layout reads -------------------------------------------
 

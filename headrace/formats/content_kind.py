@@ -11,10 +11,17 @@ from typing import Final
 
 import msgspec
 
-from headrace.formats.avro_schema import Node, SchemaError, parse_schema
+from headrace.formats.avro_schema import Node, SchemaError, avro_record, parse_schema
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
-from headrace.options.choices import Compression, InputFormat
-from headrace.options.record_sources import CSV_FIELDS, CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.choices import (
+    CSV_FIELDS,
+    Compression,
+    CsvEncoding,
+    Enveloped,
+    Form,
+    InputFormat,
+    RestoreOptions,
+)
 
 # So many lines are looked at, and as many of them have to agree.
 _LINES: Final = 20
@@ -412,17 +419,6 @@ def _names(node: Node) -> frozenset[str]:
 def avro_name(head: bytes) -> str | None:
     """The full name of the record in the schema of an Avro container, None where there is none."""
     return avro_record(_avro_schema_text(head) or b"") or None
-
-
-def avro_record(text: bytes) -> str:
-    """The full name of the record that a schema of Avro is of, empty where it is of none."""
-    try:
-        schema = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
-    if not isinstance(schema, dict) or not isinstance(schema.get("name"), str):
-        return ""
-    return f"{schema.get('namespace', '')}.{schema['name']}".lstrip(".")
 
 
 def has_schema(head: bytes) -> bool:

@@ -6,8 +6,7 @@ import numpy as np
 
 from headrace.formats.compression import plain_stream
 from headrace.formats.content_kind import RowFormat, is_sniffed
-from headrace.formats.encodings import from_base64
-from headrace.formats.record_columns import Faults, RecordColumns, ToJson
+from headrace.formats.record_columns import Faults, RecordColumns, ToJson, from_base64
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
 from headrace.formats.row_members import as_bytes, as_column, structs_of, with_nulls
@@ -16,7 +15,7 @@ from headrace.model.errors import InvalidObject, ObjectCorrupt
 from headrace.model.objects import ByteSource
 from headrace.model.positions import BytePosition, Position
 from headrace.names.archive_names import LayoutName
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 
 _BATCH_ROWS = 10_000
 

@@ -8,16 +8,17 @@ import pyarrow as pa
 
 from headrace.formats.arrow import map_lists
 from headrace.formats.arrow_rows import as_column, json_rows, json_values
-from headrace.formats.content_kind import RowShape, avro_record
+from headrace.formats.avro_schema import avro_record
+from headrace.formats.content_kind import RowShape
 from headrace.formats.parquet_avro import AvroRows
 from headrace.formats.parquet_footer import RangedFile
 from headrace.formats.parquet_groups import RowGroups, Translated
 from headrace.formats.parquet_schema import RowFaultError
 from headrace.formats.record_columns import OWN_MARK, RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions
+from headrace.formats.records.key_headers_timestamp import FieldKind
 from headrace.formats.records.record_builder import RecordBuilder, needs_fields
 from headrace.formats.records.registry import has_own_schema, registry_prefix
-from headrace.formats.records.row_fields import FieldKind
 from headrace.formats.variants import TextsTooLargeError
 from headrace.model.columns import BadRow, Column, RowBatch, null_column
 from headrace.model.errors import ObjectCorrupt

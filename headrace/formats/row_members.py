@@ -12,11 +12,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from headrace.formats.arrow import arrow_binary, column_of_arrow, lines_side_by_side, octets_at, struct_fields
-from headrace.formats.encodings import decoded_where, from_base64
 from headrace.formats.json_batches import json_texts
-from headrace.formats.record_columns import Faults, RowUnfit, ToJson
+from headrace.formats.record_columns import Faults, RowUnfit, ToJson, decoded_where, from_base64
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers
-from headrace.options.record_sources import Form
+from headrace.options.choices import Form
 
 NULL: Final = msgspec.Raw(b"null")
 # In the place of a member that a row has not: no JSON is as short.

@@ -6,7 +6,15 @@ from pathlib import Path
 
 from headrace.model.objects import PostAction
 from headrace.options import settings
-from headrace.options.choices import CsvType, EnvelopeField, JsonFormat, Packing, Tolerance, ValueFormat
+from headrace.options.choices import (
+    CsvType,
+    EnvelopeField,
+    JsonFormat,
+    NamedTexts,
+    Packing,
+    Tolerance,
+    ValueFormat,
+)
 from headrace.options.connection_build import (
     http_settings,
     identity_settings,
@@ -16,18 +24,10 @@ from headrace.options.connection_build import (
     trace_settings,
     with_logins,
 )
-from headrace.options.declarations import (
-    connection_options,
-    format_options,
-    reading_options,
-    record_options,
-    schema_options,
-)
-from headrace.options.given import Entry
-from headrace.options.parsed_options import Values, direction
+from headrace.options.declarations import connection_options, format_options, reading_options, record_options
+from headrace.options.given import Entry, Values, direction
 from headrace.options.record_checks import value_format
 from headrace.options.record_forms import is_of_glue
-from headrace.options.record_sources import NamedTexts
 from headrace.options.restore_forms import input_format, joining_settings, restore_settings
 from headrace.options.routing_checks import ordering
 from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings
@@ -224,15 +224,15 @@ def _packing(values: Values) -> PackingSettings | None:
 
 
 def _registry(values: Values) -> RegistrySettings | None:
-    where = values[schema_options.REGISTRY_URL]
+    where = values[format_options.REGISTRY_URL]
     if where is None:
         return None
     files = {
-        "ssl.ca.location": values[schema_options.REGISTRY_CA],
-        "ssl.certificate.location": values[schema_options.REGISTRY_CERTIFICATE],
-        "ssl.key.location": values[schema_options.REGISTRY_KEY],
+        "ssl.ca.location": values[format_options.REGISTRY_CA],
+        "ssl.certificate.location": values[format_options.REGISTRY_CERTIFICATE],
+        "ssl.key.location": values[format_options.REGISTRY_KEY],
     }
-    user_info = values[schema_options.REGISTRY_USER_INFO] or where.user_info
+    user_info = values[format_options.REGISTRY_USER_INFO] or where.user_info
     given = {name: text for name, text in files.items() if text is not None}
     if user_info is not None:
         given["basic.auth.user.info"] = user_info.reveal()
@@ -240,28 +240,28 @@ def _registry(values: Values) -> RegistrySettings | None:
     return RegistrySettings(
         urls=where.urls,
         properties=properties(given),
-        auto_register=values[schema_options.REGISTRY_AUTO_REGISTER],
-        use_latest=values[schema_options.REGISTRY_USE_LATEST],
-        subject_name_strategy=values[schema_options.REGISTRY_SUBJECT],
+        auto_register=values[format_options.REGISTRY_AUTO_REGISTER],
+        use_latest=values[format_options.REGISTRY_USE_LATEST],
+        subject_name_strategy=values[format_options.REGISTRY_SUBJECT],
     )
 
 
 def _bearer(values: Values) -> dict[str, str]:
     """The properties of the registry's client for a log-in by token."""
-    source = values[schema_options.REGISTRY_BEARER]
+    source = values[format_options.REGISTRY_BEARER]
     if source is None:
         return {}
     prefix, texts = "bearer.auth", {"credentials.source": source.name}
-    texts["logical.cluster"] = values[schema_options.REGISTRY_CLUSTER]
-    if (pool := values[schema_options.REGISTRY_POOL]) is not None:
+    texts["logical.cluster"] = values[format_options.REGISTRY_CLUSTER]
+    if (pool := values[format_options.REGISTRY_POOL]) is not None:
         texts["identity.pool.id"] = pool
-    given: dict[str, Secret | str | None] = {"token": values[schema_options.REGISTRY_TOKEN]}
+    given: dict[str, Secret | str | None] = {"token": values[format_options.REGISTRY_TOKEN]}
     if source is BearerSource.OAUTHBEARER:
         given = {
-            "issuer.endpoint.url": values[schema_options.REGISTRY_ISSUER],
-            "client.id": values[schema_options.REGISTRY_CLIENT_ID],
-            "client.secret": values[schema_options.REGISTRY_CLIENT_SECRET],
-            "scope": values[schema_options.REGISTRY_SCOPE],
+            "issuer.endpoint.url": values[format_options.REGISTRY_ISSUER],
+            "client.id": values[format_options.REGISTRY_CLIENT_ID],
+            "client.secret": values[format_options.REGISTRY_CLIENT_SECRET],
+            "scope": values[format_options.REGISTRY_SCOPE],
         }
     for name, text in given.items():
         assert text is not None, "settings are checked: a log-in by token has all that it needs"
@@ -274,20 +274,20 @@ def _glue_writing(values: Values) -> GlueWriting | None:
         return None
     return GlueWriting(
         where=_glue(values),
-        registry=values[schema_options.GLUE_REGISTRY],
-        schema=values[schema_options.GLUE_SCHEMA],
-        auto_register=values[schema_options.GLUE_AUTO_REGISTER],
-        use_latest=values[schema_options.REGISTRY_USE_LATEST],
-        compatibility=values[schema_options.GLUE_COMPATIBILITY],
+        registry=values[format_options.GLUE_REGISTRY],
+        schema=values[format_options.GLUE_SCHEMA],
+        auto_register=values[format_options.GLUE_AUTO_REGISTER],
+        use_latest=values[format_options.REGISTRY_USE_LATEST],
+        compatibility=values[format_options.GLUE_COMPATIBILITY],
     )
 
 
 def _glue(values: Values) -> GlueSettings:
     s3 = s3_settings(values)
-    region = values[schema_options.GLUE_REGION] or s3.region
+    region = values[format_options.GLUE_REGION] or s3.region
     return GlueSettings(
         region=region,
-        endpoint=values[schema_options.GLUE_ENDPOINT],
+        endpoint=values[format_options.GLUE_ENDPOINT],
         login=Secret(aws_login(s3, region)),
     )
 

@@ -25,8 +25,8 @@ from headrace.options.declarations import (
 )
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import TRANSFORM_ALIASES, Option
+from headrace.options.given import Values, check_direction, direction
 from headrace.options.name_checks import converter_kind
-from headrace.options.parsed_options import Values, check_direction, direction
 from headrace.options.record_checks import check_records
 from headrace.options.restore_forms import check_restore, input_format, is_restore
 from headrace.options.routing_checks import check_routing

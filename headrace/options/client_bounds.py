@@ -17,8 +17,7 @@ from headrace.options import client_names as names
 from headrace.options.choices import ExactlyOnce
 from headrace.options.client_names import Translation
 from headrace.options.declarations import connection_options, record_options
-from headrace.options.given import Entry
-from headrace.options.parsed_options import Values
+from headrace.options.given import Entry, Values
 from headrace.options.settings import Role
 from headrace.options.value_types import Form, FormError, integer
 

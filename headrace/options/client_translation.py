@@ -15,9 +15,8 @@ from headrace.options.choices import CredentialsProvider, IsolationLevel, Offset
 from headrace.options.client_bounds import counted, fit
 from headrace.options.client_names import Translation
 from headrace.options.declarations import connection_options, reading_options
-from headrace.options.given import Entry, Problems
+from headrace.options.given import Entry, Problems, Values
 from headrace.options.merge import Gathered
-from headrace.options.parsed_options import Values
 from headrace.options.sasl import CONSUMED, put_login
 from headrace.options.settings import Role
 from headrace.options.sink_settings import ReadSettings

@@ -5,27 +5,17 @@ backslash is not itself escaped continues in the next one, whose leading white s
 begin a comment where a line begins. The name ends at the first unescaped `=`, `:` or white space.
 https://docs.oracle.com/en/java/javase/17/docs/api/java.base/java/util/Properties.html
 
-`${env:NAME}`, `${file:PATH:KEY}` and `${dir:PATH:FILE}` are Connect's references to values kept elsewhere,
-and a worker's file gives what its connectors leave out.
+`worker_file` reads that of a worker.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NoReturn
 
 from headrace.model.text_formatting import printable
-from headrace.options.given import (
-    Problem,
-    Problems,
-    Reference,
-    SettingsError,
-    references_in,
-    with_references,
-    with_replaced,
-)
+from headrace.options.given import Problem, Problems, SettingsError
 from headrace.options.suggestions import other_tool, other_tool_of_text
-from headrace.options.worker_limits import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 
 _BLANK: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -89,157 +79,6 @@ def _unescaped(text: str, number: int) -> str:
         raise PropertiesError(f"line {number}: half of a surrogate pair is no character") from None
 
 
-_FORMS: Final = {"env": "${env:NAME}", "file": "${file:PATH:KEY}", "dir": "${dir:PATH:FILE}"}
-# As shells and Compose write them, and most often a variable that was not replaced.
-_VARIABLE: Final = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-
-
-class ReferenceMissing(LookupError):
-    """What a reference points at is not there; the text says where it was looked for."""
-
-
-class NoReference(ReferenceMissing):
-    """A reference of another form than those that are known, wherever it is resolved."""
-
-
-class ReferenceForbidden(NoReference):
-    """A reference to what the worker's file keeps from its connectors."""
-
-
-def has_reference(text: str) -> bool:
-    """Whether a value holds references, all of a known form."""
-    found = list(references_in(text))
-    return bool(found) and all(_is_of_its_form(one) for one in found)
-
-
-def _is_of_its_form(found: Reference) -> bool:
-    form = _FORMS.get(found.provider)
-    return form is not None and bool(found.key) and bool(found.path) == ("PATH" in form)
-
-
-class References:
-    """Replaces references in values, within limits; files are read once."""
-
-    __slots__ = ("_environment", "_files", "_led", "_limits", "_meant", "_read_file", "options")
-
-    def __init__(
-        self,
-        *,
-        environment: Mapping[str, str],
-        read_file: Callable[[str], str],
-        limits: ReferenceLimits = NO_REFERENCE_LIMITS,
-        meant: Callable[[str, str], str] = lambda _option, text: text,
-    ) -> None:
-        """`meant` is asked with an option and what its references gave for the value that this is."""
-        self._meant = meant
-        self._environment = environment
-        self._read_file = read_file
-        self._limits = limits
-        self._files: dict[str, Mapping[str, str]] = {}
-        self._led: dict[tuple[str, str], None] = {}
-        self.options: set[str] = set()
-        """Those whose values were asked for."""
-
-    def hidden(self, sentence: str) -> str:
-        """Return a sentence with what has been replaced until now as it was written."""
-        return with_references(sentence, self._led)
-
-    def replaced(self, option: str, raw: str) -> str:
-        """Return the value with its references replaced, once: what comes in is not looked at again.
-
-        Raises ReferenceMissing. Blocks for reading files. Other references are an error too, but for
-        `spark.*`, where `${system:..}` and the like are Spark's own.
-        """
-        self.options.add(option)
-        for found in references_in(raw):
-            # Before one that leads nowhere: that may be so on this machine alone.
-            if _is_of_its_form(found):
-                self._place(found)
-
-        def one(found: Reference) -> str:
-            text = self._one(option, found)
-            self._led[found.text, text] = None
-            return text
-
-        text = with_replaced(raw, one)
-        return text if text == raw else self._meant(option, text)
-
-    def _one(self, option: str, found: Reference) -> str:
-        provider, key = found.provider, found.key
-        form = _FORMS.get(provider)
-        if form is not None and not _is_of_its_form(found):
-            raise NoReference(f"{found.text} is no reference; expected {form}")
-        if provider == "env":
-            return self._variable(self._place(found))
-        if provider == "file":
-            return self._entry(self._place(found), key)
-        if provider == "dir":
-            return self._whole(self._place(found))
-        if option.startswith("spark."):
-            return found.text
-        raise NoReference(
-            f"knows the references {_FORMS['env']}, {_FORMS['file']} and {_FORMS['dir']}, not those of "
-            f"{provider!r}"
-        )
-
-    def _place(self, found: Reference) -> str:
-        """The variable or path to read. ReferenceForbidden."""
-        provider, path, key = found.provider, found.path or "", found.key
-        try:
-            if provider == "env":
-                return self._limits.variable(key)
-            return self._limits.path(provider, path if provider == "file" else f"{path.rstrip('/')}/{key}")
-        except NotAllowed as error:
-            raise ReferenceForbidden(str(error)) from error
-
-    def _variable(self, name: str) -> str:
-        if name not in self._environment:
-            raise ReferenceMissing(f"the environment variable {name} is not set")
-        return self._environment[name]
-
-    def _whole(self, path: str) -> str:
-        """The content of a file, as Kubernetes mounts secrets."""
-        try:
-            return self._read_file(path)
-        except OSError as error:
-            raise ReferenceMissing(f"the file {path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise ReferenceMissing(f"the file {path} cannot be read as text") from error
-
-    def _entry(self, path: str, key: str) -> str:
-        if path not in self._files:
-            try:
-                self._files[path] = dict(parse_properties(self._read_file(path)))
-            except OSError as error:
-                raise ReferenceMissing(f"the file {path} cannot be read: {error.strerror}") from error
-            except PropertiesError as error:
-                raise ReferenceMissing(f"the file {path} is no .properties file: {error}") from error
-            except ValueError as error:
-                # Bytes that are no text, or a path that the system refuses outright.
-                raise ReferenceMissing(f"the file {path} cannot be read as text") from error
-        if key not in self._files[path]:
-            raise ReferenceMissing(f"the file {path} has no entry {key!r}")
-        return self._files[path][key]
-
-
-def is_unreplaced(text: str) -> bool:
-    """Whether a value is `${NAME}` and nothing else, which is no reference of Connect's."""
-    return _VARIABLE.fullmatch(text.strip()) is not None
-
-
-_DEFAULTS: Final = re.compile(r"(key|value|header)\.converter(\..+)?|offset\.flush\.interval\.ms")
-
-
-def connector_defaults(text: str, problems: Problems) -> dict[str, str]:
-    """The converters and the flush interval of a worker's `.properties` text; broken text is a problem."""
-    try:
-        pairs = parse_properties(text.removeprefix("\ufeff"))
-    except PropertiesError as error:
-        problems.add("", f"the worker's .properties text is broken: {error}")
-        return {}
-    return {name: value for name, value in pairs if _DEFAULTS.fullmatch(name)}
-
-
 FileKind = Literal["json", "properties", "yaml"]
 
 _SHAPES: Final = 'expected {"option": value, ..} or {"name": .., "config": {"option": value, ..}}'
@@ -251,16 +90,6 @@ _READ: Final = (
 )
 _YAML: Final = re.compile(r"---\s*$|[\w.]+:(\s|$)")
 _PROPERTY: Final = re.compile(r"[\w.]+\s*=")
-
-
-def note_missing(problems: Problems, option: str, error: ReferenceMissing) -> None:
-    """Note that a reference of an option leads nowhere."""
-    problems.add(
-        option,
-        str(error),
-        is_missing=not isinstance(error, NoReference),
-        is_forbidden=isinstance(error, ReferenceForbidden),
-    )
 
 
 class Members(list[tuple[str, object]]):

@@ -11,7 +11,7 @@ from headrace.options import settings
 from headrace.options.aws_forms import proxy_of, queue_region
 from headrace.options.choices import CredentialsProvider, ExactlyOnce, TracesExporter
 from headrace.options.declarations import connection_options, reading_options, record_options
-from headrace.options.parsed_options import Values
+from headrace.options.given import Values
 from headrace.options.secret import properties
 from headrace.options.settings import TraceSettings
 from headrace.options.token_logins import with_iam

@@ -15,7 +15,7 @@ import msgspec
 from headrace.options import client_names
 from headrace.options.aws_forms import queue_region
 from headrace.options.build import state_dir
-from headrace.options.choices import Compression, InputFormat
+from headrace.options.choices import Compression, CsvEncoding, InputFormat, KeysFormat, NameOptions
 from headrace.options.declarations import (
     BY_NAME,
     OPTIONS,
@@ -25,10 +25,9 @@ from headrace.options.declarations import (
     sink_options,
 )
 from headrace.options.declarations.option import WITHOUT_MEANING
-from headrace.options.given import Entry, as_written, canonical, led_to, with_references
+from headrace.options.given import Entry, Values, as_written, canonical, direction, is_for
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.parsed_options import Values, direction, is_for
-from headrace.options.record_sources import CsvEncoding, KeysFormat, NameOptions
+from headrace.options.references import led_to, with_references
 from headrace.options.secret import HIDDEN, MASK
 from headrace.options.settings import FormatSettings, RestoreSettings, RoutingSettings, Settings
 from headrace.options.transforms import NO_TRANSFORMS, TransformChain

@@ -1,20 +1,27 @@
-"""What a configuration gives: text of each option, its origin, how much may be shown; all problems.
-
-Connect's references in a text, `${provider:path:key}`, are found here, and what came in their place. Texts
-are of users, and of up to megabytes: each is walked once, whatever is in it. An expression that tried again
-at every `${` would hold the whole worker.
-"""
+"""What a configuration gives: text of each option, its origin, value, how much may be shown; all problems."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, TypeVar, cast
 
 from headrace.model.errors import HeadraceError
-from headrace.options.declarations import BY_NAME, CANONICAL
-from headrace.options.record_forms import KINDS
+from headrace.options.declarations import (
+    BY_NAME,
+    CANONICAL,
+    OPTIONS,
+    connection_options,
+    format_options,
+    reading_options,
+    record_options,
+    sink_options,
+)
+from headrace.options.declarations.option import Group, Option
 from headrace.options.secret import HIDDEN, MASK, is_mask, is_secret_name, without_url_secrets
-from headrace.options.vendor import CLASSES, OTHER_SINKS, OTHER_SOURCES
+from headrace.options.value_types import FormError
+from headrace.options.vendor import Direction, direction_of
 
 _SHOWN_MAX: Final = 200
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
@@ -166,134 +173,256 @@ class Problems:
             raise SettingsError(tuple(self._found))
 
 
-_BEGIN: Final = "${"
+T = TypeVar("T")
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """One reference as it was written, and from where to where; `path` is None where it has one colon.
-
-    As in Connect, the path ends at the first colon, and the key may have others.
-    """
-
-    begin: int
-    end: int
-    text: str
-    provider: str
-    path: str | None
-    key: str
+@cache
+def _default_of(option: Option[Any]) -> object:
+    """The parsed default, which is immutable: of some hundred options nearly all have theirs, each time."""
+    return None if option.default is None else option.form.parse(option.default)
 
 
-def references_in(text: str) -> Iterator[Reference]:
-    """Yield the references of a text in order, of known forms and of others."""
-    found = _next(text, 0)
-    while found is not None:
-        yield found
-        found = _next(text, found.end)
+class Values:
+    """Parsed values by option: `values[POLL_INTERVAL]` is an int. Options with a problem are not `good`."""
 
+    __slots__ = ("_bad", "_defaults", "_given", "_inherited", "_lost", "_parsed", "idle", "problems", "unfit")
 
-def _next(text: str, start: int) -> Reference | None:
-    begin = text.find(_BEGIN, start)
-    while begin >= 0:
-        close = text.find("}", begin)
-        if close < 0:
-            return None
-        provider, colon, rest = text[begin + len(_BEGIN) : close].partition(":")
-        if colon:
-            path, second, key = rest.partition(":")
-            whole = text[begin : close + 1]
-            if second:
-                return Reference(begin, close + 1, whole, provider, path, key)
-            return Reference(begin, close + 1, whole, provider, None, rest)
-        # None that begins further on, before this end, has a colon either.
-        begin = text.find(_BEGIN, close)
-    return None
+    def __init__(
+        self,
+        given: Mapping[str, Entry],
+        problems: Problems,
+        broken: frozenset[str],
+        defaults: Mapping[str, str] = _NONE,
+        inherited: Collection[str] = (),
+    ) -> None:
+        """Parse all options; `broken` names those that have a problem before parsing.
 
+        `defaults` are those that this machine has, in the place of the options' own. `inherited` names what
+        a route has of its sink, and what that was given for may be its other topics.
+        """
+        self.problems = problems
+        self.idle: set[str] = set()
+        """To be left out, as it means nothing here: defaults of another vendor, and what is inherited."""
+        self.unfit: set[str] = set()
+        """Those of `idle` that say something, and cannot be: the options' own defaults are in force."""
+        self._given = given
+        self._inherited = inherited
+        self._defaults = defaults
+        self._lost = broken
+        self._bad = set(broken)
+        self._parsed: dict[str, object] = {}
+        for option in OPTIONS:
+            if option.name not in self._bad:
+                self._parse(option)
 
-def with_replaced(text: str, new: Callable[[Reference], str]) -> str:
-    """Return the text with what `new` gives in place of each reference."""
-    out, end = list[str](), 0
-    for one in references_in(text):
-        out += (text[end : one.begin], new(one))
-        end = one.end
-    return "".join((*out, text[end:]))
+    def __getitem__(self, option: Option[T]) -> T:
+        return cast("T", self._parsed[option.name])
 
+    def is_given(self, option: Option[Any]) -> bool:
+        """Whether the configuration names the option, well or badly, and does not leave it to its default."""
+        return option.name in self._given or option.name in self._lost
 
-# Shorter ones are numbers and words, in which a sentence would lose its sense.
-_TELLING: Final = 6
-_BETWEEN_WORDS: Final = (re.compile(r"[\s,]+"), re.compile(r"\W+"))
-_CLASSES: Final = frozenset({*CLASSES, *OTHER_SOURCES, *OTHER_SINKS, *KINDS})
+    def text(self, option: Option[Any]) -> str | None:
+        """The text of an option as given, references replaced; None when it is not."""
+        entry = self._given.get(option.name)
+        return None if entry is None else entry.text
 
+    def are_good(self, *options: Option[Any]) -> bool:
+        """Whether all of these have a value, so that they can be held against each other."""
+        return not any(option.name in self._bad for option in options)
 
-def led_to(raw: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield each reference of a value as it was written, with the text that came in its place."""
-    found = list(references_in(raw))
-    ends = [0, *(one.end for one in found)]
-    between = [raw[end : one.begin] for end, one in zip(ends, found, strict=False)]
-    values = _values(text, between, raw[ends[-1] :]) if found else None
-    if values is not None:
-        yield from zip((one.text for one in found), values, strict=True)
+    def refuse(self, option: Option[Any], message: str) -> None:
+        """Note a problem of an option, with the value given."""
+        entry = self._given.get(option.name)
+        self.problems.add(_named(option, entry), message, None if entry is None else entry.shown)
 
+    def is_written(self, option: Option[Any]) -> bool:
+        """Whether the configuration itself names the option, and it is not just another vendor's default."""
+        entry = self._given.get(option.name)
+        return self.is_given(option) and (entry is None or not entry.is_default)
 
-def _values(text: str, between: Sequence[str], last: str) -> list[str] | None:
-    """What is after each of these texts, the first of them longest where there is a choice."""
-    begin, end = len(between[0]), len(text) - len(last)
-    if end < begin or not text.startswith(between[0]) or not text.endswith(last):
-        return None
-    values = list[str]()
-    # From the end, each as late as it can be: that leaves most for those before it.
-    for one in reversed(between[1:]):
-        at = text.rfind(one, begin, end)
-        if at < 0:
-            return None
-        values.append(text[at + len(one) : end])
-        end = at
-    return [text[begin:end], *reversed(values)]
-
-
-def with_references(sentence: str, led: Iterable[tuple[str, str]]) -> str:
-    """Return a sentence with what references `led` to replaced by them, whole words and from 6 signs on.
-
-    Who may see the sentence may not see what a machine's variables and files hold. An item of a list, and a
-    word with other signs than letters, counts by itself: sentences name those. The whole name of a class
-    that is known here is no secret, and is advice.
-    """
-    replaced = {
-        one: reference
-        for reference, text in led
-        for one in _texts_of(text)
-        if len(one) >= _TELLING and one in sentence and one not in _CLASSES
-    }
-    if not replaced:
-        return sentence
-    longest_first = sorted({*replaced, *(one for one in _CLASSES if one in sentence)}, key=len, reverse=True)
-    words = re.compile("|".join(map(_word, longest_first)))
-    out, end = list[str](), 0
-    reference, word = _next(sentence, 0), words.search(sentence)
-    while word is not None:
-        if reference is not None and reference.begin <= word.start():
-            # What is a reference in it already stays one.
-            out.append(sentence[end : reference.end])
-            end = reference.end
+    def refuse_idle(self, option: Option[Any], message: str) -> None:
+        """Note a value that means nothing next to others; in `idle` where it is not written for these."""
+        is_inherited = option.name in self._given and option.name in self._inherited
+        if is_inherited or (self.is_given(option) and not self.is_written(option)):
+            self.idle.add(option.name)
         else:
-            out += (sentence[end : word.start()], replaced.get(word[0], word[0]))
-            end = word.end()
-        if reference is not None and reference.begin < end:
-            reference = _next(sentence, end)
-        if word.start() < end:
-            word = words.search(sentence, end)
-    return "".join((*out, sentence[end:]))
+            self.refuse(option, message)
+
+    def refuse_unfit(self, option: Option[Any], message: str) -> None:
+        """Note a value that cannot be next to others; another vendor's default only as one of `unfit`."""
+        if self.is_given(option) and not self.is_written(option):
+            self.idle.add(option.name)
+            self.unfit.add(option.name)
+        else:
+            self.refuse(option, message)
+
+    def _parse(self, option: Option[Any]) -> None:
+        entry = self._given.get(option.name)
+        if entry is None:
+            self._parse_default(option)
+            return
+        if entry.text == "" and not option.form.empty:
+            self._refuse_entry(entry, f"is empty; expected {option.form.expected}")
+            return
+        try:
+            entry.text.encode()
+            self._parsed[option.name] = option.form.parse(entry.text)
+        except UnicodeEncodeError:
+            self._refuse_entry(entry, "holds half of a surrogate pair, which is no character")
+            return
+        except FormError as error:
+            reason = f"; {error}" if str(error) else ""
+            self._refuse_entry(entry, f"expected {option.form.expected}{reason}")
+
+    def _parse_default(self, option: Option[Any]) -> None:
+        if option.required:
+            self._bad.add(option.name)
+            self.problems.add(option.name, f"is missing; expected {option.form.expected}")
+        elif option.name in self._defaults:
+            self._parse_machines(option, self._defaults[option.name])
+        else:
+            self._parsed[option.name] = _default_of(option)
+
+    def _parse_machines(self, option: Option[Any], text: str) -> None:
+        try:
+            self._parsed[option.name] = option.form.parse(text)
+        except FormError:
+            self._bad.add(option.name)
+            self.problems.add(option.name, f"is {text!r} on this machine; set it to {option.form.expected}")
+
+    def _refuse_entry(self, entry: Entry, message: str) -> None:
+        self._bad.add(entry.option)
+        spelled = _other_name(entry)
+        self.problems.add(entry.spelled, f"{message}{spelled}", entry.shown)
 
 
-def _word(one: str) -> str:
-    before, after = (r"(?<!\w)" if one[0].isalnum() else ""), (r"(?!\w)" if one[-1].isalnum() else "")
-    return f"{before}{re.escape(one)}{after}"
+def _named(option: Option[Any], entry: Entry | None) -> str:
+    """The name that the configuration has for an option."""
+    if entry is None or entry.spelled == option.name or _is_old_name(entry):
+        return option.name
+    return f"{entry.spelled} (here {option.name})"
 
 
-def _texts_of(text: str) -> Iterator[str]:
-    whole = text.strip()
-    words = (word for between in _BETWEEN_WORDS for word in between.split(whole) if not word.isalpha())
-    for one in (whole, *(item.strip() for item in whole.split(",")), *words):
-        yield one
-        # As sentences quote it.
-        yield repr(one)[1:-1]
+def _is_old_name(entry: Entry) -> bool:
+    return not entry.is_vendors and canonical(entry.spelled) == entry.option
+
+
+def _other_name(entry: Entry) -> str:
+    if entry.spelled == entry.option:
+        return ""
+    if _is_old_name(entry):
+        return f" (an old spelling of {entry.option})"
+    return f" (here {entry.option})"
+
+
+_SINK_GROUPS: Final = frozenset({Group.SINK, Group.OUTPUT, Group.ROTATION, Group.UPLOADS})
+# The Aiven connector's sources carry these without a meaning, whatever they say.
+_WITHOUT_MEANING_FOR_SOURCES: Final = (
+    sink_options.HEADER_CONVERTER_CLASS,
+    sink_options.HEADER_SCHEMAS,
+    sink_options.NAME_TIME_SOURCE,
+    sink_options.TIMEZONE_NAME,
+)
+_NEEDLESS_NAMES: Final = frozenset(option.name for option in _WITHOUT_MEANING_FOR_SOURCES)
+_NEEDLESS_OF: Final = f"{sink_options.HEADER_CONVERTER_CLASS.name}."
+_OF_SINKS: Final = tuple(
+    option
+    for option in OPTIONS
+    if option.group in _SINK_GROUPS and option not in _WITHOUT_MEANING_FOR_SOURCES
+)
+_REMOVE: Final = "has no meaning for a sink; remove it"
+_TOPICS: Final = "is a source's; use topics or topics.regex for the topics that a sink archives"
+_VALUES: Final = "is a source's; use value.converter, output.format and output.fields"
+_SCHEMAS: Final = "is a source's; a sink reads each record by the schema that it names, and registers none"
+_ENDLESS: Final = (
+    "is a source's; a sink repeats calls as aws.s3.backoff.* says, and keeps trying while S3 is away"
+)
+_OF_SOURCES: Final[dict[Option[Any], str]] = {
+    **{
+        option: _REMOVE
+        for option in OPTIONS
+        if option.group in {Group.SQS, Group.DISCOVERY, Group.RESTORE}
+        or option.name.startswith(("text.", "input.archive"))
+    },
+    record_options.TOPIC_NAME: _TOPICS,
+    record_options.FILE_NAME_MATCH: _REMOVE,
+    record_options.DISTRIBUTION: _REMOVE,
+    record_options.ORDERING: _REMOVE,
+    record_options.INPUT_FORMAT: "is a source's; use output.format",
+    record_options.CHUNK_SIZE: _REMOVE,
+    record_options.DECODE_UNIT_MAX_BYTES: _REMOVE,
+    record_options.KEY_FROM: "is a source's; use key.converter and output.fields",
+    record_options.VALUE_FROM: _VALUES,
+    record_options.VALUE_FORMAT: _VALUES,
+    record_options.HEADERS_FROM: "is a source's; use output.fields",
+    record_options.RECORD_FIELDS: "is a source's; use output.fields",
+    record_options.TIMESTAMP_FROM: "is a source's; use file.name.timestamp.source for names",
+    record_options.ENVELOPE: "is a source's; use output.envelope",
+    record_options.ENVELOPE_BASE64: _REMOVE,
+    reading_options.POST_ACTION: _REMOVE,
+    reading_options.POST_ACTION_UNCONDITIONAL: _REMOVE,
+    record_options.JOB_MAX_OBJECTS: _REMOVE,
+    record_options.JOB_MAX_BYTES: _REMOVE,
+    record_options.JOB_MAX_SECONDS: _REMOVE,
+    format_options.CSV_COLUMNS: "is a source's; output.fields are the columns",
+    format_options.CSV_TYPES: _REMOVE,
+    format_options.JSON_PATH: _REMOVE,
+    connection_options.PARTITIONER: _REMOVE,
+    connection_options.TOPIC_PARTITIONS: "is a source's; a sink creates no topics that it reads",
+    connection_options.TOPIC_REPLICATION: "is a source's; a sink creates no topics that it reads",
+    record_options.BOUNDARY_RECORDS: "is a source's; rotate.records closes objects",
+    record_options.BOUNDARY_INTERVAL: "is a source's; rotate.age.ms closes objects",
+    record_options.RECORD_MAX_BYTES: (
+        "is a source's; a sink reads records as large as the brokers have them, and "
+        "producer.override.message.max.bytes bounds its dead letters"
+    ),
+    format_options.REGISTRY_AUTO_REGISTER: _SCHEMAS,
+    format_options.REGISTRY_USE_LATEST: _SCHEMAS,
+    format_options.REGISTRY_SUBJECT: _SCHEMAS,
+    format_options.GLUE_REGISTRY: _SCHEMAS,
+    format_options.GLUE_SCHEMA: _SCHEMAS,
+    format_options.GLUE_AUTO_REGISTER: _SCHEMAS,
+    format_options.GLUE_COMPATIBILITY: _SCHEMAS,
+    record_options.MAX_ATTEMPTS: _ENDLESS,
+    record_options.RETRY_DELAY: _ENDLESS,
+    record_options.RETRY_DELAY_MAX: _ENDLESS,
+    connection_options.LEDGER_RETENTION: _REMOVE,
+}
+
+
+def is_for(option: Option[Any], way: Direction) -> bool:
+    """Whether an option means something to sources, or to sinks."""
+    if way is Direction.SINK:
+        return option not in _OF_SOURCES
+    return option.group not in _SINK_GROUPS
+
+
+def direction(values: Values) -> Direction:
+    """Return which way the data goes: by `connector.class`, else by `topics` or `topics.regex`."""
+    topics = (sink_options.TOPIC_NAMES, sink_options.TOPICS_REGEX)
+    given = [option.name for option in topics if values.is_given(option)]
+    return direction_of(values.text(connection_options.CONNECTOR_CLASS) or "", given)
+
+
+def is_needless_in_source(option: str) -> bool:
+    """Whether an option decides nothing in a source, though it does in a sink."""
+    return option in _NEEDLESS_NAMES or option.startswith(_NEEDLESS_OF)
+
+
+def check_direction(values: Values) -> None:
+    """Note the options of the other direction."""
+    if direction(values) is Direction.SINK:
+        for option, remedy in _OF_SOURCES.items():
+            if values.is_given(option):
+                values.refuse(option, remedy)
+        return
+    for option in _OF_SINKS:
+        if values.is_given(option):
+            remedy = (
+                "is a sink's; use topic"
+                if option is sink_options.TOPIC_NAMES
+                else "is an option of a sink (connector.class=HeadraceSink); remove it"
+            )
+            values.refuse(option, remedy)

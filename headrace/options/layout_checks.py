@@ -8,7 +8,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.options.choices import Compression
 from headrace.options.declarations import layout_options, record_options
 from headrace.options.declarations import sink_options as sink
-from headrace.options.parsed_options import Values
+from headrace.options.given import Values
 from headrace.options.record_forms import KINDS
 from headrace.options.sink_settings import WITH_MEMBERS, ConverterKind, OutputField, OutputFormat
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from headrace.options.choices import ValueFormat
 from headrace.options.client_translation import ROLES, layered, unused_entries
-from headrace.options.declarations import record_options, schema_options, sink_options
+from headrace.options.declarations import format_options, record_options, sink_options
 from headrace.options.given import Entry, Problems, as_written, canonical
 from headrace.options.merge import Gathered
 from headrace.options.record_forms import KINDS, is_of_glue
@@ -34,7 +34,7 @@ def leave_out_registry(gathered: Gathered) -> None:
     Files have its lines for all connectors alike; they are among what has no meaning then.
     """
     login = {name for name in gathered.entries if name.startswith(_OF_REGISTRY)}
-    where = schema_options.REGISTRY_URL.name
+    where = format_options.REGISTRY_URL.name
     if where in gathered.entries and gathered.entries[where].is_mask:
         login.add(where)
     if _asks_registry(gathered) or not any(gathered.entries[name].is_mask for name in login):

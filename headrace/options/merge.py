@@ -1,26 +1,13 @@
-"""File, worker file and overrides to one entry an option: old spellings unified, references replaced.
+"""File, worker file and overrides to one entry an option: old spellings unified, references replaced."""
 
-The text of a worker's file is read here, too: Kafka Connect's `.properties`, or the same as one JSON object.
-"""
-
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import HINTED, did_you_mean
 from headrace.options import client_names
-from headrace.options.configuration_text import (
-    Members,
-    PropertiesError,
-    ReferenceMissing,
-    References,
-    is_unreplaced,
-    note_missing,
-    parse_properties,
-)
+from headrace.options.configuration_text import PropertiesError, parse_properties
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.connection_options import STATE_DIR
 from headrace.options.declarations.option import (
@@ -36,15 +23,12 @@ from headrace.options.declarations.option import (
 from headrace.options.declarations.reading_options import BUCKET, ENDPOINT_URL, PREFIX
 from headrace.options.declarations.sink_options import BUFFER_DIR
 from headrace.options.given import Entry, Problems, canonical
+from headrace.options.references import ReferenceMissing, References, is_unreplaced, note_missing
 from headrace.options.suggestions import are_of_one_group, is_like_after_groups, override_meant, suggested
 from headrace.options.tls import is_pem_name
 from headrace.options.value_types import trimmed
+from headrace.options.worker_file import is_of_worker
 
-# What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
-_WORKER: Final = re.compile(
-    r"(?:(?:producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(?:sasl|ssl)\..+)"
-    r"|consumer\.(isolation\.level|auto\.offset\.reset|group\.id)"
-)
 _OPEN: Final = tuple(
     family.prefix
     for family in FAMILIES
@@ -131,19 +115,6 @@ def _entries(
                 yield replace(entry, text=trimmed(entry.text))
             elif entry is not None:
                 yield entry
-
-
-def is_of_worker(option: str) -> bool:
-    """Whether connectors take this option of Kafka's clients from a Connect worker's file."""
-    found = _WORKER.fullmatch(option)
-    # A worker's file has more of `ssl.` and `sasl.`: what its own REST interface asks of who connects.
-    return found is not None and (found[1] or "") not in client_names.OF_SERVERS | client_names.TUNING
-
-
-def decides_nothing(option: str, text: str) -> bool:
-    """Whether an option of Kafka's clients in a Connect worker's file has no effect here, by its value."""
-    found = _WORKER.fullmatch(option)
-    return found is not None and client_names.is_without_effect(found[1] or "", text)
 
 
 def is_known(option: str) -> bool:
@@ -310,71 +281,3 @@ _HARDLY_MEANT: Final = (
     (BUFFER_DIR.name, *_HOME),
 )
 """Options, what their texts hold where something else was meant, and the words for it."""
-
-
-_BOM: Final = "\ufeff"
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
-_ESCAPES_OF_NAMES: Final = str.maketrans({sign: f"\\{sign}" for sign in "=: #!"})
-
-
-def is_json(text: str, suffix: str) -> bool:
-    """Whether a worker's file is JSON, by the end of its name or by what it holds.
-
-    No option begins with a brace: such a text has none of a worker's options as `.properties`, and what it
-    forbids connectors would not hold.
-    """
-    return suffix.lower() == ".json" or text.removeprefix(_BOM).lstrip().startswith("{")
-
-
-def worker_pairs(text: str, *, is_json: bool) -> list[tuple[str, str]]:
-    """Return the options of a worker's file in order, one given twice twice. InvalidConfiguration."""
-    content = text.removeprefix(_BOM)
-    try:
-        pairs = _json_pairs(content) if is_json else parse_properties(content)
-    except (PropertiesError, ValueError) as error:
-        raise InvalidConfiguration(f"The worker's file cannot be read: {error}.") from error
-    return [(name, value if _has_own_blanks(name) else value.strip()) for name, value in pairs]
-
-
-def _json_pairs(text: str) -> list[tuple[str, str]]:
-    """Return the options that have a value; ValueError of a text that is no JSON."""
-    try:
-        found = json.loads(text, object_pairs_hook=Members)
-    except RecursionError:
-        raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
-    if isinstance(found, Members) and isinstance(dict(found).get("config"), Members):
-        raise of_connector("config")
-    if not isinstance(found, Members) or any(isinstance(value, list) for _, value in found):
-        raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
-    last = dict(found)
-    return [
-        (name, value if isinstance(value, str) else json.dumps(value))
-        for name, value in found
-        if last[name] is not None
-    ]
-
-
-def of_connector(named: str) -> InvalidConfiguration:
-    """What to say of the configuration of a connector in place of a worker's file, by options of it."""
-    return InvalidConfiguration(
-        f"The worker's file is the configuration of a connector ({named}): create it at a worker that runs "
-        "(POST /connectors), or put the file into the folder of --connectors; `headrace run` runs it alone."
-    )
-
-
-def _has_own_blanks(name: str) -> bool:
-    """Whether blanks at the ends of the value are its own.
-
-    Kafka cuts them off from whatever it knows, other secrets included; a password of SASL it has in
-    `sasl.jaas.config` only, in quotes.
-    """
-    return name.endswith("sasl.password")
-
-
-def properties_text(given: Mapping[str, str]) -> str:
-    """Return the options as `.properties` text, every sign that means something there escaped."""
-    lines = []
-    for name, value in given.items():
-        key, text = name.translate(_ESCAPES | _ESCAPES_OF_NAMES), value.translate(_ESCAPES)
-        lines.append(f"{key}=\\{text}" if text.startswith(" ") else f"{key}={text}")
-    return "\n".join(lines)

@@ -15,9 +15,9 @@ from headrace.options.declarations import layout_options as sides
 from headrace.options.declarations import reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import Option
+from headrace.options.given import Values
 from headrace.options.layout_checks import layout_form, output_format
 from headrace.options.object_endings import object_ending
-from headrace.options.parsed_options import Values
 from headrace.options.record_forms import KINDS
 from headrace.options.sink_settings import (
     NUMBER_KINDS,

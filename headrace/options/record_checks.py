@@ -2,12 +2,19 @@
 
 from typing import Any, Final
 
-from headrace.options.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.declarations import format_options, record_options, schema_options
+from headrace.options.choices import (
+    Compression,
+    Envelope,
+    FieldHeaders,
+    FieldSource,
+    InputFormat,
+    JsonFormat,
+    ValueFormat,
+)
+from headrace.options.declarations import format_options, record_options
 from headrace.options.declarations.option import Option
-from headrace.options.parsed_options import Values
+from headrace.options.given import Values
 from headrace.options.record_forms import SINKS_ONLY, is_of_glue
-from headrace.options.record_sources import FieldHeaders, FieldSource
 from headrace.options.restore_forms import input_format
 from headrace.options.schema_settings import BearerSource
 
@@ -30,10 +37,10 @@ _DESCRIBED: Final = frozenset({ValueFormat.JSON_SCHEMA, ValueFormat.PROTOBUF})
 # Formats whose rows bring a schema.
 _WITH_SCHEMAS: Final = frozenset({InputFormat.AVRO, InputFormat.PARQUET})
 _OF_GLUE: Final[tuple[Option[Any], ...]] = (
-    schema_options.GLUE_REGISTRY,
-    schema_options.GLUE_SCHEMA,
-    schema_options.GLUE_AUTO_REGISTER,
-    schema_options.GLUE_COMPATIBILITY,
+    format_options.GLUE_REGISTRY,
+    format_options.GLUE_SCHEMA,
+    format_options.GLUE_AUTO_REGISTER,
+    format_options.GLUE_COMPATIBILITY,
 )
 # Formats whose rows are no JSON, by what a row is called.
 _WITHOUT_FIELDS: Final = {InputFormat.BYTES: "a chunk of bytes", InputFormat.TEXT: "a line of text"}
@@ -225,7 +232,7 @@ def _check_converters(values: Values) -> None:
 
 
 def _check_registry(values: Values) -> None:
-    if values.is_given(schema_options.REGISTRY_URL):
+    if values.is_given(format_options.REGISTRY_URL):
         return
     for option in (
         record_options.VALUE_FORMAT,
@@ -250,19 +257,19 @@ def _check_glue(values: Values) -> None:
 
 def check_registry_login(values: Values) -> None:
     """Note what a log-in to the schema registry lacks, by token or certificate, and what excludes another."""
-    bearer = schema_options.REGISTRY_BEARER
+    bearer = format_options.REGISTRY_BEARER
     needs = {
-        BearerSource.STATIC_TOKEN: (schema_options.REGISTRY_TOKEN,),
+        BearerSource.STATIC_TOKEN: (format_options.REGISTRY_TOKEN,),
         BearerSource.OAUTHBEARER: (
-            schema_options.REGISTRY_ISSUER,
-            schema_options.REGISTRY_CLIENT_ID,
-            schema_options.REGISTRY_CLIENT_SECRET,
+            format_options.REGISTRY_ISSUER,
+            format_options.REGISTRY_CLIENT_ID,
+            format_options.REGISTRY_CLIENT_SECRET,
         ),
     }
-    if values.is_given(schema_options.REGISTRY_KEY) and not values.is_given(
-        schema_options.REGISTRY_CERTIFICATE
+    if values.is_given(format_options.REGISTRY_KEY) and not values.is_given(
+        format_options.REGISTRY_CERTIFICATE
     ):
-        values.refuse(schema_options.REGISTRY_KEY, f"needs {schema_options.REGISTRY_CERTIFICATE.name}")
+        values.refuse(format_options.REGISTRY_KEY, f"needs {format_options.REGISTRY_CERTIFICATE.name}")
     if not values.are_good(bearer):
         return
     chosen = values[bearer]
@@ -272,13 +279,13 @@ def check_registry_login(values: Values) -> None:
                 values.refuse(bearer, f"needs {option.name}")
             elif source is not chosen and values.is_given(option):
                 values.refuse(option, f"means nothing without {bearer.name}={source.name}")
-    if chosen is not None and values.is_given(schema_options.REGISTRY_USER_INFO):
-        values.refuse(bearer, f"and {schema_options.REGISTRY_USER_INFO.name} exclude each other")
+    if chosen is not None and values.is_given(format_options.REGISTRY_USER_INFO):
+        values.refuse(bearer, f"and {format_options.REGISTRY_USER_INFO.name} exclude each other")
 
 
 def _check_described(values: Values) -> None:
     """JSON Schema and Protobuf: where the schema comes from, and what the JSON of rows is like."""
-    asked, latest = _asked_by(values), schema_options.REGISTRY_USE_LATEST
+    asked, latest = _asked_by(values), format_options.REGISTRY_USE_LATEST
     if not values.are_good(asked, latest, record_options.INPUT_FORMAT, record_options.JSON_FORMAT):
         return
     if values.is_given(latest) and values[latest] and value_format(values) not in _DESCRIBED:

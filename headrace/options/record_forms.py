@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from headrace.model.objects import PostAction, PostActionKind
-from headrace.options import record_sources
+from headrace.options import choices
 from headrace.options.choices import SubjectNameStrategy, ValueFormat
 from headrace.options.sink_settings import ConverterKind
 from headrace.options.value_types import Form, FormError, check_tag
@@ -144,25 +144,25 @@ def _path(text: str) -> tuple[str, ...]:
     return names
 
 
-def _field(text: str) -> record_sources.FieldSource:
-    return record_sources.FieldSource(_path(text))
+def _field(text: str) -> choices.FieldSource:
+    return choices.FieldSource(_path(text))
 
 
-def _fields(text: str) -> record_sources.FieldHeaders:
-    return record_sources.FieldHeaders(_path(text))
+def _fields(text: str) -> choices.FieldHeaders:
+    return choices.FieldHeaders(_path(text))
 
 
-def _template(text: str) -> record_sources.TemplateSource:
+def _template(text: str) -> choices.TemplateSource:
     if not text:
         raise FormError("the text after template: is missing")
-    return record_sources.TemplateSource(text)
+    return choices.TemplateSource(text)
 
 
 # Commas and colons within a variable's braces are its own.
 _TEXT_AND_NAME: Final = re.compile(r"\s*((?:\{\{[^{}]*\}\}|[^,{}])+):([^,:{}]+)(?:,|\Z)")
 
 
-def _named_texts(text: str) -> record_sources.NamedTexts:
+def _named_texts(text: str) -> choices.NamedTexts:
     found, at = [], 0
     while at < len(text):
         label = _TEXT_AND_NAME.match(text, at)
@@ -177,8 +177,8 @@ def _named_texts(text: str) -> record_sources.NamedTexts:
     return tuple(found)
 
 
-def _template_headers(text: str) -> record_sources.TemplateHeaders:
-    return record_sources.TemplateHeaders(_named_texts(text))
+def _template_headers(text: str) -> choices.TemplateHeaders:
+    return choices.TemplateHeaders(_named_texts(text))
 
 
 def _source(words: Mapping[str, S], tags: Mapping[str, Callable[[str], S]], expected: str) -> Form[S]:
@@ -193,24 +193,24 @@ def _source(words: Mapping[str, S], tags: Mapping[str, Callable[[str], S]], expe
     return Form(kind="STRING", expected=expected, parse=parse, values=tuple(words))
 
 
-KEY_SOURCE: Final[Form[record_sources.KeySource]] = _source(
-    {"object_key": record_sources.ObjectKeySource(), "none": record_sources.NoSource()},
+KEY_SOURCE: Final[Form[choices.KeySource]] = _source(
+    {"object_key": choices.ObjectKeySource(), "none": choices.NoSource()},
     {"field": _field, "template": _template},
     "object_key, none, field:PATH (dots for nesting) or template:TEXT",
 )
-VALUE_SOURCE: Final[Form[record_sources.ValueSource]] = _source(
-    {"row": record_sources.RowSource()}, {"field": _field}, "row or field:PATH (dots for nesting)"
+VALUE_SOURCE: Final[Form[choices.ValueSource]] = _source(
+    {"row": choices.RowSource()}, {"field": _field}, "row or field:PATH (dots for nesting)"
 )
-HEADER_SOURCE: Final[Form[record_sources.HeaderSource]] = _source(
-    {"none": record_sources.NoSource(), "source": record_sources.ObjectHeaders()},
+HEADER_SOURCE: Final[Form[choices.HeaderSource]] = _source(
+    {"none": choices.NoSource(), "source": choices.ObjectHeaders()},
     {"fields": _fields, "template": _template_headers},
     "none, source, fields:PATH (dots for nesting) or template:TEXT:NAME (more after commas)",
 )
-TIMESTAMP_SOURCE: Final[Form[record_sources.TimestampSource]] = _source(
+TIMESTAMP_SOURCE: Final[Form[choices.TimestampSource]] = _source(
     {
-        "produce": record_sources.ProduceTime(),
-        "object": record_sources.ObjectTime(),
-        "template": record_sources.TemplateTime(),
+        "produce": choices.ProduceTime(),
+        "object": choices.ObjectTime(),
+        "template": choices.TemplateTime(),
     },
     {"field": _field},
     "produce, object, template or field:PATH (dots for nesting)",

@@ -5,23 +5,21 @@ from typing import Any, Final
 from headrace.names import TemplateError
 from headrace.names.archive_names import LayoutName, archive_template
 from headrace.options.choices import (
+    Enveloped,
     FileNameMatch,
+    Form,
     InputFormat,
     InputLayout,
+    NameOptions,
+    NoSource,
+    ObjectHeaders,
+    RestoreOptions,
     RestoreSidecars,
     RestoreTombstones,
 )
 from headrace.options.declarations import format_options, reading_options, record_options, restore_options
 from headrace.options.declarations.option import Option
-from headrace.options.parsed_options import Values
-from headrace.options.record_sources import (
-    Enveloped,
-    Form,
-    NameOptions,
-    NoSource,
-    ObjectHeaders,
-    RestoreOptions,
-)
+from headrace.options.given import Values
 from headrace.options.settings import JoiningSettings, RestoreSettings
 
 # The options that mean nothing where objects are no archive.

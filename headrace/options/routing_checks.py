@@ -5,11 +5,18 @@ from typing import Any
 from headrace.model.objects import is_directory_bucket
 from headrace.names import KeyTemplate, TemplateError
 from headrace.names.template_source import Placeholder, read_template
-from headrace.options.choices import Distribution, FileNameMatch, Ordering, PollListing
+from headrace.options.choices import (
+    Distribution,
+    FileNameMatch,
+    Ordering,
+    PollListing,
+    TemplateHeaders,
+    TemplateSource,
+    TemplateTime,
+)
 from headrace.options.declarations import connection_options, reading_options, record_options
 from headrace.options.declarations.option import Option
-from headrace.options.parsed_options import Values
-from headrace.options.record_sources import TemplateHeaders, TemplateSource, TemplateTime
+from headrace.options.given import Values
 from headrace.options.restore_forms import is_restore, names_have_partition, template_variables
 from headrace.options.topic_expressions import OF_KAFKA
 

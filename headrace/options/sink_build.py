@@ -20,10 +20,9 @@ from headrace.options.declarations import (
 )
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import ROUTE, Option, is_routable
-from headrace.options.given import Entry, Problems, canonical
+from headrace.options.given import Entry, Problems, Values, canonical
 from headrace.options.layout_checks import layout_form, output_format
 from headrace.options.name_checks import converter_kind, sidecars, template_of
-from headrace.options.parsed_options import Values
 from headrace.options.record_forms import is_of_glue
 from headrace.options.row_settings import CsvSettings
 from headrace.options.schema_settings import AvroOptions, GlueSettings, JsonStyle, RegistrySettings

@@ -6,18 +6,12 @@ from typing import Final
 from headrace.names import TemplateError
 from headrace.names.name_template import NameField, NameTemplate, NameToken, NameVariable, read_name_template
 from headrace.options.choices import Compression
-from headrace.options.declarations import (
-    connection_options,
-    format_options,
-    reading_options,
-    record_options,
-    schema_options,
-)
+from headrace.options.declarations import connection_options, format_options, reading_options, record_options
 from headrace.options.declarations import sink_options as sink
 from headrace.options.declarations.option import TRANSFORM_ALIASES
+from headrace.options.given import Values
 from headrace.options.layout_checks import check_layout, layout_form, output_format
 from headrace.options.name_checks import check_names, check_sidecars, converter_kind, side_fields, template_of
-from headrace.options.parsed_options import Values
 from headrace.options.record_checks import check_registry_login
 from headrace.options.record_forms import is_of_glue
 from headrace.options.routing_checks import refuse_topics_of_kafka
@@ -224,7 +218,7 @@ def _check_converters(values: Values) -> None:
         if values.is_given(schemas) and kind is not ConverterKind.JSON:
             values.refuse(schemas, f"means nothing without JsonConverter as {converter.name}")
         is_elsewhere = is_of_glue(values.text(converter))
-        if kind in OF_REGISTRIES and not is_elsewhere and not values.is_given(schema_options.REGISTRY_URL):
+        if kind in OF_REGISTRIES and not is_elsewhere and not values.is_given(format_options.REGISTRY_URL):
             values.refuse(converter, "needs schema.registry.url")
 
 

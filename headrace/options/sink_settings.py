@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.choices import Compression, IsolationLevel, JsonFormat, OffsetReset
-from headrace.options.record_sources import CsvEncoding, Newlines
+from headrace.options.choices import (
+    Compression,
+    CsvEncoding,
+    IsolationLevel,
+    JsonFormat,
+    Newlines,
+    OffsetReset,
+)
 from headrace.options.row_settings import CsvSettings
 from headrace.options.schema_settings import (
     S3_SINK,

@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 from headrace.model.text_formatting import MarkedError
 from headrace.names.archive_names import LayoutName
 from headrace.options.client_names import GROUP_NAME, LONGEST_MS
-from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.declarations.connection_options import NAME
 from headrace.options.given import Problems, as_written, canonical
 from headrace.options.name_checks import DEFAULT_TEMPLATE
+from headrace.options.references import ReferenceMissing, References, note_missing
 from headrace.options.value_types import WHOLE_NUMBER
 from headrace.options.vendor import SINK_CLASS, Fate, Vendor
 

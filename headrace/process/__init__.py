@@ -1,7 +1,7 @@
 """What every process of ours has: threads whose end is seen, logs, and their levels.
 
 threads     start_thread, and failures that reach the one who waits; of_each, several calls at once
-own_process its version, how many files it may have open, what a JVM is not to see of the environment
-regular_files what a configuration names, opened where it is a file
+own_process its version, how many files it may have open, what a JVM is not to see of the environment; what
+            a configuration names, opened where it is a file
 logs        structlog, as lines for people or as JSON; RetryLog; log_levels changes what is written
 """

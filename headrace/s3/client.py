@@ -34,13 +34,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from headrace.aws.aws_credentials import SigningCredentials, is_anonymous, session_with, usable_configuration
-from headrace.aws.aws_errors import (
-    AwsRefusal,
-    answer_of,
-    classify,
-    is_condition_refused,
-    refusal,
-)
+from headrace.aws.aws_errors import AwsRefusal, answer_of, classify, is_condition_refused, refusal
 from headrace.aws.store_answers import refuse_strangers
 from headrace.model.errors import HeadraceError, InvalidConfiguration, ObjectError, SourceUnavailable
 from headrace.model.text_formatting import printable

@@ -29,7 +29,7 @@ from headrace.formats.row_members import (
 )
 from headrace.model.columns import NULL_LENGTH, Column, Headers, Numbers, null_column, picked
 from headrace.names.archive_names import ArchiveName, NameElement
-from headrace.options.record_sources import Form
+from headrace.options.choices import Form
 
 # Structures of more rows leave the processor's cache before they are looked at, and take twice the time.
 _ROWS_AT_ONCE: Final = 256

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from headrace.options.configuration_text import ReferenceMissing, References, note_missing
 from headrace.options.given import Problems
 from headrace.options.record_forms import KINDS
+from headrace.options.references import ReferenceMissing, References, note_missing
 from headrace.options.suggestions import unknown_class
 from headrace.options.vendor import OTHER_SINKS
 

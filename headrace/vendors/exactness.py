@@ -8,8 +8,7 @@ from typing import Final
 from headrace.formats.content_kind import RowFormat
 from headrace.names.archive_names import ArchiveName, LayoutName, NameElement, ObjectKind
 from headrace.options import Settings
-from headrace.options.choices import RestorePartition, RestoreTombstones
-from headrace.options.record_sources import TimestampFrom
+from headrace.options.choices import RestorePartition, RestoreTombstones, TimestampFrom
 from headrace.options.transforms import chain
 from headrace.options.transforms.chain import KeyOrValue, TransformStep
 

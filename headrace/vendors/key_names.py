@@ -20,10 +20,9 @@ from headrace.names.archive_names import (
     ObjectKind,
     is_index,
 )
-from headrace.options.choices import Compression, InputFormat, RestoreSidecars, RestoreTombstones
+from headrace.options.choices import Compression, InputFormat, NameOptions, RestoreSidecars, RestoreTombstones
 from headrace.options.declarations import record_options
 from headrace.options.object_endings import is_named_bytes
-from headrace.options.record_sources import NameOptions
 from headrace.options.settings import FormatSettings, JoiningSettings, RestoreSettings
 from headrace.vendors.aiven.names import FIELDS as AIVEN_MEMBERS
 from headrace.vendors.aiven.names import TemplateNames

@@ -7,13 +7,12 @@ from typing import Final
 from headrace.options import client_names
 from headrace.options.choices import InputLayout
 from headrace.options.declarations import reading_options, record_options, restore_options
-from headrace.options.given import canonical
+from headrace.options.given import canonical, is_needless_in_source
 from headrace.options.merge import SPELLINGS, Foreign, is_known
-from headrace.options.parsed_options import is_needless_in_source
 from headrace.options.secret import is_secret_name
 from headrace.options.suggestions import suggested
 from headrace.options.vendor import AIVEN_SOURCES, Direction, Vendor, direction_of
-from headrace.options.worker_limits import TOPIC_CREATION
+from headrace.options.worker_file import TOPIC_CREATION
 from headrace.vendors.connect.options import CONNECT_OPTIONS, needless_of_converter
 
 

@@ -27,23 +27,24 @@ from headrace.options.client_translation import (
     read_settings,
     read_warnings,
 )
-from headrace.options.configuration_text import (
-    FileKind,
-    PropertiesError,
-    ReferenceMissing,
-    References,
-    connector_defaults,
-    parse_properties,
-    read_text,
-)
+from headrace.options.configuration_text import FileKind, PropertiesError, parse_properties, read_text
 from headrace.options.connection_build import trace_warnings
 from headrace.options.declarations import BY_NAME, format_options, reading_options, record_options
 from headrace.options.declarations.option import IN_A_SINK, ROUTE
 from headrace.options.describe import shown_values
-from headrace.options.given import Entry, Problem, Problems, SettingsError, as_written, canonical
+from headrace.options.given import (
+    Entry,
+    Problem,
+    Problems,
+    SettingsError,
+    Values,
+    as_written,
+    canonical,
+    direction,
+)
 from headrace.options.masks import leave_out_registry, mask_warnings, masks, refuse_masks
 from headrace.options.merge import SPELLINGS, Gathered, gather, unlikely
-from headrace.options.parsed_options import Values, direction
+from headrace.options.references import ReferenceMissing, References
 from headrace.options.secret import Secret
 from headrace.options.settings import Settings
 from headrace.options.sink_build import GivenRoute, read_routes, refuse_routes
@@ -52,15 +53,16 @@ from headrace.options.transforms.read_chain import read_chain
 from headrace.options.value_types import FormError
 from headrace.options.vendor import Direction, Fate, Vendor
 from headrace.options.vendor_translation import Translated, translate
-from headrace.options.worker_limits import (
+from headrace.options.worker_file import (
     BROKERS,
     NO_LIMITS,
     TOPIC_CREATION,
     WorkerLimits,
+    connector_defaults,
     topics_warning,
     worker_limits,
 )
-from headrace.process.regular_files import read_store
+from headrace.process.own_process import read_store
 from headrace.vendors.aiven.translation import AIVEN
 from headrace.vendors.class_names import (
     check_class,

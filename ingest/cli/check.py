@@ -56,9 +56,8 @@ from ingest.checks.probes.bucket_keys import (
     inventory_findings,
     probe_inventories,
 )
-from ingest.checks.probes.machine import probe_machine
+from ingest.checks.probes.machine import probe_machine, registry_findings
 from ingest.checks.probes.probe_calls import probe_bucket, probe_kafka, probe_queue
-from ingest.checks.probes.registries import registry_findings
 from ingest.cli import cli_options as cli
 from ingest.cli.configuration import environment, read_settings
 from ingest.source.catalogue import Baseline

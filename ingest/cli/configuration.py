@@ -11,9 +11,9 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import printable
 from headrace.options import Settings, SettingsError
 from headrace.options.configuration_text import FileKind
-from headrace.options.merge import is_json, properties_text, worker_pairs
 from headrace.options.secret import NOT_FOR_CLIENTS, is_secret_name
-from headrace.process.regular_files import read_regular_text
+from headrace.options.worker_file import is_json, properties_text, worker_pairs
+from headrace.process.own_process import read_regular_text
 from headrace.vendors.load import load
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9._-]*(?=[:\s]|$)")

@@ -18,7 +18,7 @@ from headrace.options.sink_settings import SinkSettings
 from headrace.options.suggestions import suggested
 from headrace.options.vendor import AIVEN_SOURCES, Direction
 from headrace.options.vendor_translation import TranslatedLine
-from headrace.options.worker_limits import BROKERS
+from headrace.options.worker_file import BROKERS
 from ingest.cli.cli_options import (
     AsJson,
     AskedFormat,

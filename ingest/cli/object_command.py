@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
@@ -196,37 +196,6 @@ _MAX_EXAMPLES: Final = 5
 _LONG_UPLOAD_MS: Final = 24 * 3600 * 1000
 # The ETag of what was uploaded in several calls ends with their number.
 _MULTIPART: Final = re.compile(r'-[0-9]+"?$').search
-
-ByKey = Annotated[str | None, typer.Option("--key", metavar="KEY", help="This object only.")]
-ByPrefix = Annotated[
-    str, typer.Option("--prefix", metavar="PREFIX", help="Objects whose keys begin so (the full key).")
-]
-OfBucket = Annotated[
-    str | None,
-    typer.Option(
-        "--bucket", metavar="BUCKET", help="Objects of this bucket alone, of those that are configured."
-    ),
-]
-Since = Annotated[
-    str | None,
-    typer.Option("--since", metavar="TIME", help="LastModified at or after this: 2025-01-31[T08:30:00Z]."),
-]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="LastModified at or before this; a date is its whole day."),
-]
-MarkUntil = Annotated[
-    str | None,
-    typer.Option(
-        "--until",
-        metavar="TIME",
-        help="LastModified at or before this; a date is its whole day. S3 dates a multipart upload back to "
-        "when it began: name a time before the earliest upload that was under way when the other tool "
-        "stopped (aws s3api list-multipart-uploads).",
-    ),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the objects and change nothing.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 _SENTENCES = {
     SubmitOutcome.APPLIED_BY_LEADER: "Done: the running service has applied it.",

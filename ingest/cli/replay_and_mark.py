@@ -18,16 +18,8 @@ from ingest.checks.probes.bucket_keys import aws_clients, of_each_bucket, unlist
 from ingest.cli import cli_options as cli
 from ingest.cli.configuration import read_settings, refuse_sink
 from ingest.cli.object_command import (
-    ByKey,
-    ByPrefix,
     CommandRequest,
-    DryRun,
-    MarkUntil,
-    OfBucket,
     SelectedObject,
-    Since,
-    Until,
-    Yes,
     carry_out,
     chosen_buckets,
     moment_ms,
@@ -37,6 +29,36 @@ from ingest.cli.object_command import (
 )
 from ingest.source.catalogue import Selection
 
+ByKey = Annotated[str | None, typer.Option("--key", metavar="KEY", help="This object only.")]
+ByPrefix = Annotated[
+    str, typer.Option("--prefix", metavar="PREFIX", help="Objects whose keys begin so (the full key).")
+]
+OfBucket = Annotated[
+    str | None,
+    typer.Option(
+        "--bucket", metavar="BUCKET", help="Objects of this bucket alone, of those that are configured."
+    ),
+]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", metavar="TIME", help="LastModified at or after this: 2025-01-31[T08:30:00Z]."),
+]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="LastModified at or before this; a date is its whole day."),
+]
+MarkUntil = Annotated[
+    str | None,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="LastModified at or before this; a date is its whole day. S3 dates a multipart upload back to "
+        "when it began: name a time before the earliest upload that was under way when the other tool "
+        "stopped (aws s3api list-multipart-uploads).",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the objects and change nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 InStates = Annotated[
     list[str] | None,
     typer.Option(

@@ -18,11 +18,10 @@ from rich.console import Console
 from headrace.model.errors import Exit, InvalidConfiguration, Unavailable
 from headrace.model.text_formatting import counted, printable
 from headrace.options import Settings, SettingsError
-from headrace.options.merge import is_json
 from headrace.options.settings import SparkSettings
+from headrace.options.worker_file import is_json
 from headrace.process import logs
-from headrace.process.own_process import raise_descriptor_limit
-from headrace.process.regular_files import read_regular_text
+from headrace.process.own_process import raise_descriptor_limit, read_regular_text
 from headrace.vendors.load import load
 from ingest.checks.findings.finding import Verdict, java_there
 from ingest.checks.probes.machine import (

@@ -31,7 +31,7 @@ from ingest.http.rest.port import NotLeading
 from ingest.http.rest.router import Refused
 from ingest.source.catalogue.pending import is_begun, is_elsewhere
 from ingest.source.object_selection import key_readers
-from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options, options_that_keep_open
+from spark.sink.grouping_options import can_group_by, grouping_hash, grouping_options, options_that_keep_open
 
 InHand = Callable[[Settings, str], Sequence[str]]
 """The keys of objects that a connector has begun and not finished, but for those begun under this hash.

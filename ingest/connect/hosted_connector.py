@@ -21,9 +21,8 @@ from ingest.http.rest.port import AskedCondition, ConnectorCondition, ConnectorP
 from ingest.http.rest.server import offsets_port
 from ingest.service.composition import Connector, RunOptions
 from ingest.service.leadership_phase import TAKING_UP
-from ingest.service.patient_start import Stopped
 from ingest.service.startup import STARTING
-from ingest.service.stop import Stop
+from ingest.service.stop import Stop, Stopped
 
 _log = structlog.get_logger(__name__)
 

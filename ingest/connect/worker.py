@@ -60,8 +60,7 @@ from ingest.http.rest.port import NotLeading
 from ingest.http.rest.rest_routes import RestRoutes
 from ingest.http.rest.router import Loggers
 from ingest.http.rest.server import own_name, rest_server
-from ingest.service.patient_start import PatientStart, Stopped
-from ingest.service.stop import Stop
+from ingest.service.stop import PatientStart, Stop, Stopped
 from spark.jvm import Jvm
 
 _log = structlog.get_logger(__name__)

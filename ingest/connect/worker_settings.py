@@ -19,12 +19,22 @@ from headrace.kafka.control_records import ConnectorRecord, by_name
 from headrace.model.errors import InvalidConfiguration
 from headrace.names.archive_names import is_topic_name
 from headrace.options import Settings
-from headrace.options.configuration_text import FileKind, NoReference, ReferenceMissing, References, read_text
+from headrace.options.configuration_text import FileKind, read_text
 from headrace.options.given import Problems, SettingsError, as_written
-from headrace.options.merge import decides_nothing, is_of_worker, of_connector, properties_text, worker_pairs
+from headrace.options.references import NoReference, ReferenceMissing, References
 from headrace.options.value_types import HOST, LISTEN, TOPIC, Form, FormError, HostPort, integer
-from headrace.options.worker_limits import LIMITS, Limit, limit_of, worker_limits
-from headrace.process.regular_files import read_regular_text
+from headrace.options.worker_file import (
+    LIMITS,
+    Limit,
+    decides_nothing,
+    is_of_worker,
+    limit_of,
+    properties_text,
+    refuse_connector,
+    worker_limits,
+    worker_pairs,
+)
+from headrace.process.own_process import read_regular_text
 from headrace.vendors.leftovers import CONVERTERS
 from headrace.vendors.load import load
 from ingest.http.requests import ORIGINS, site_of
@@ -35,17 +45,6 @@ DEFAULT_GROUP: Final = "headrace-workers"
 _DEFAULT_REST: Final = "127.0.0.1:8083"
 # Options of `headrace run` that are the process's: here they are the worker's.
 _OF_THE_PROCESS: Final = ("http.listen", "rest.listen", "rest.auth.file", "state.dir")
-# A line of one of them may be left over.
-_BY_CHANCE: Final = 1
-_OF_CONNECTORS: Final = (
-    "connector.class",
-    "topic",
-    "topics",
-    "topics.regex",
-    "aws.s3.bucket.name",
-    "s3.bucket.name",
-    "connect.s3.kcql",
-)
 _LARGEST: Final = "producer.max.request.size"
 WORKER_OPTIONS: Final = frozenset(
     {
@@ -106,7 +105,7 @@ def read_worker(
     """The settings of a worker's file. SettingsError, InvalidConfiguration."""
     pairs = worker_pairs(text, is_json=is_json)
     written = dict(pairs)
-    _refuse_connector(written)
+    refuse_connector(written)
     limits = worker_limits(written)
 
     def references() -> References:
@@ -223,13 +222,6 @@ def _listener(text: str | None) -> str | None:
             "rest.listen."
         )
     return None
-
-
-def _refuse_connector(written: Mapping[str, str]) -> None:
-    """The configuration of a connector would run as a worker that does nothing of it."""
-    found = [name for name in _OF_CONNECTORS if name in written]
-    if "connector.class" in found or len(found) > _BY_CHANCE:
-        raise of_connector(", ".join(found))
 
 
 def _resolved(references: References, name: str, value: str) -> str:

@@ -18,7 +18,7 @@
     endpoints         how a snapshot is taken, and the endpoints that show it
     rest_adapter, standby   what the REST interface asks of a leader, and of a standby
     spark_startup     Spark, brought up while the process waits for the lead
-    stop              SIGTERM and SIGINT
+    stop              SIGTERM and SIGINT; what a start waits for until they come
 
 Nothing outside ends it once it runs: what fails is tried again, and reported.
 """

@@ -26,7 +26,6 @@ from ingest.http.traces.object_traces import SinkTraces, SourceTraces
 from ingest.service.endpoints import StatusEndpoints, endpoints
 from ingest.service.idle import Patience
 from ingest.service.leadership_phase import Leader, LeadershipPhase, Past, ProcessComponents, TakenLead
-from ingest.service.patient_start import Stopped
 from ingest.service.rest_adapter import SourceAdapter
 from ingest.service.sink.sink_leader import SinkLeader
 from ingest.service.sink.sink_lifecycle import SinkAdapter
@@ -36,7 +35,7 @@ from ingest.service.spark_startup import OwnSlots, SlotSource
 from ingest.service.standby import InstanceSink, InstanceSource, OpenLedger, StandbyLedger
 from ingest.service.startup import Startup
 from ingest.service.statistics import Statistics
-from ingest.service.stop import Stop
+from ingest.service.stop import Stop, Stopped
 from spark.jvm import Jvm
 
 _log = structlog.get_logger(__name__)

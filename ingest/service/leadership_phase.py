@@ -39,12 +39,11 @@ from headrace.process.threads import ThreadFailures
 from ingest.http.metrics import Metrics
 from ingest.http.snapshot import SnapshotHolder
 from ingest.service.idle import Patience
-from ingest.service.patient_start import Stopped
 from ingest.service.service_events import Fatal
 from ingest.service.spark_startup import SlotSource
 from ingest.service.startup import Found
 from ingest.service.statistics import Statistics
-from ingest.service.stop import Stop
+from ingest.service.stop import Stop, Stopped
 from spark.slots import SlotPool
 
 

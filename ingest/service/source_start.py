@@ -22,8 +22,8 @@ from headrace.options import Settings
 from headrace.options.choices import Ordering
 from ingest.service.service_events import Written
 from ingest.source.catalogue import Baseline, Catalogue
-from ingest.source.catalogue.absences import Absence
 from ingest.source.catalogue.expiry import Notes
+from ingest.source.catalogue.ledger_view import Absence
 from ingest.source.first_starts import first_start_records, is_first_start, skipped_keys
 from ingest.source.object_selection import object_filters_of
 from ingest.source.planner import Backoff, BatchLimits, Planner

@@ -38,10 +38,9 @@ from headrace.process.threads import ThreadFailures, start_thread
 from headrace.s3 import S3Calls, UploadsUnderWay, new_s3_calls
 from headrace.s3.s3_calls import there_if_told, uploads_if_allowed
 from ingest.http.snapshot import SnapshotHolder
-from ingest.service.patient_start import PatientStart
 from ingest.service.service_events import OwnEvent, TopicAnswered
 from ingest.service.statistics import Statistics
-from ingest.service.stop import Stop
+from ingest.service.stop import PatientStart, Stop
 from ingest.sink import active_members
 from ingest.source.first_starts import newest_uploads
 from spark.jvm import require_master

@@ -26,8 +26,8 @@ from ingest.sink.dealing import (
     SlotBatch,
     SlotBatches,
     ask_to_end,
+    candidates,
     deal,
-    has_work,
     held_sentences,
     left_open,
     left_to_read,
@@ -45,7 +45,7 @@ from ingest.sink.partitions import (
 )
 from ingest.sink.sink_effects import FoundLives, FoundTopics, SinkEffects, SinkEffectsBuilder, SinkWrite
 from ingest.sink.starting import Refused, grant_of
-from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts, refused_rewind, rewound
+from ingest.sink.starts import ArchiveOptions, LeaderCompletions, PartitionStarts
 
 
 class Archive:
@@ -116,7 +116,10 @@ class Archive:
                 state.is_selected = self._options.selects(state.partition.topic)
                 state.on_found(found.get(state.partition), topics)
         self._starts.topics_found(topics.forbidden)
-        self._answer_groups(topics.request, effects)
+        for batch in self._batches.asked_before(topics.request):
+            if not any(self._states[partition].is_in_doubt for partition in batch.partitions):
+                batch.group_request = None
+                effects.groups.append(batch.number)
         for state in self._states:
             if (lost := state.lost_with_topic()) is not None:
                 effects.lost_offsets.append(lost)
@@ -126,9 +129,7 @@ class Archive:
         """Answer the slots that wait for it and whose topics are the same; else all is described."""
         effects = SinkEffectsBuilder()
         self._starts.renew_others(effects, found)
-        for batch in self._batches:
-            if batch.group_request is None or found.request <= batch.group_request:
-                continue
+        for batch in self._batches.asked_before(found.request):
             if all(self._states[partition].is_same(found) for partition in batch.partitions):
                 batch.group_request = None
                 effects.groups.append(batch.number)
@@ -153,7 +154,9 @@ class Archive:
     def next_batch(self, slot: int, number: int) -> tuple[PartitionGrant, ...]:
         """The partitions that the slot holds from now on, as batch `number`; empty when there are none."""
         slots, absent = self._options.slots, self._absent
-        chosen = deal(slot, self._candidates(), held=self._held(), slots=slots, absent=absent)
+        chosen = deal(
+            slot, self._candidates(), held=self._batches.held(self._states), slots=slots, absent=absent
+        )
         if not chosen:
             return ()
         self._batches.add(number, slot, chosen)
@@ -352,16 +355,9 @@ class Archive:
 
         None begins as a partition that was never read. Pause first.
         """
-        for partition in offsets:
-            refused = refused_rewind(self._entries, partition)
-            if refused is not None:
-                return refused
         effects = SinkEffectsBuilder()
-        for partition, offset in offsets.items():
-            start = rewound(self._entries, effects, partition, offset, self._options.reset)
-            if self._states[partition].found is not None:
-                self._starts.commit_offset(effects, start)
-        return self._advance(effects)
+        refused = self._starts.rewind(effects, offsets)
+        return self._advance(effects) if refused is None else refused
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
@@ -409,7 +405,9 @@ class Archive:
     def _rebalance(self, effects: SinkEffectsBuilder) -> None:
         ending = {batch.slot for batch in self._batches if batch.is_ending or batch.is_lost}
         slots, absent, free = self._options.slots, self._absent, self._candidates()
-        for slot in slots_to_end(free, held=self._held(), ending=ending, slots=slots, absent=absent):
+        for slot in slots_to_end(
+            free, held=self._batches.held(self._states), ending=ending, slots=slots, absent=absent
+        ):
             batch = self._batches.of_slot(slot)
             assert batch is not None, "only a slot that holds partitions is asked to end"
             ask_to_end(effects, batch)
@@ -417,19 +415,7 @@ class Archive:
     def _candidates(self) -> list[Candidate]:
         if self.is_paused or self._members:
             return []
-        idle, now_ms = self._options.grants_idle, self._now_ms
-        return [
-            Candidate(one.partition, one.lag, one.last_slot, has_work=idle or has_work(one, now_ms))
-            for one in self._states
-            if one.is_grantable and (idle or one.lag)
-        ]
-
-    def _held(self) -> dict[int, int]:
-        """How many partitions every slot with a batch has, those that stopped not counted."""
-        return {
-            batch.slot: sum(self._states[partition].stopped is None for partition in batch.partitions)
-            for batch in self._batches
-        }
+        return candidates(self._states, self._now_ms, grants_idle=self._options.grants_idle)
 
     def _grant(self, state: PartitionState, slot: int, number: int) -> PartitionGrant:
         assert state.checkpoint is not None, "where a partition begins is in the ledger first"
@@ -442,15 +428,6 @@ class Archive:
         self._batches.remove(batch.number)
         for partition in batch.partitions:
             self._states[partition].release(self._request)
-
-    def _answer_groups(self, request: int, effects: SinkEffectsBuilder) -> None:
-        """Answer the slots whose topics were described after they asked, and are the same as before."""
-        for batch in self._batches:
-            if batch.group_request is None or request <= batch.group_request:
-                continue
-            if not any(self._states[partition].is_in_doubt for partition in batch.partitions):
-                batch.group_request = None
-                effects.groups.append(batch.number)
 
     def _end(self, effects: SinkEffectsBuilder, *ends: ObjectEnd) -> None:
         for end in ends:

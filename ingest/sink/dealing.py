@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.sink_entries import TopicPartition
 from headrace.model.sink_protocol import HELD_SECONDS, LeftOpen
-from ingest.sink.partitions import PartitionState
+from ingest.sink.partitions import PartitionState, PartitionStates
 from ingest.sink.sink_effects import SinkEffectsBuilder
 
 
@@ -153,6 +153,17 @@ class SlotBatches:
         """The batch that the slot holds, or held when it was lost."""
         return next((batch for batch in self if batch.slot == slot), None)
 
+    def asked_before(self, request: int) -> Iterator[SlotBatch]:
+        """The batches whose slots wait for the group, and did before this description of topics began."""
+        return (one for one in self if one.group_request is not None and one.group_request < request)
+
+    def held(self, states: PartitionStates) -> dict[int, int]:
+        """How many partitions every slot with a batch has, those that stopped not counted."""
+        return {
+            batch.slot: sum(states[partition].stopped is None for partition in batch.partitions)
+            for batch in self
+        }
+
     def remove(self, number: int) -> None:
         """The batch is over."""
         self._batches.pop(number, None)
@@ -181,6 +192,15 @@ def has_work(state: PartitionState, now_ms: int | None) -> bool:
     if left is None:
         return _is_readable(state, state.checkpoint.offset)
     return _is_readable(state, left.position) or (left.due_ms is not None and left.due_ms <= now_ms)
+
+
+def candidates(states: Iterable[PartitionState], now_ms: int | None, *, grants_idle: bool) -> list[Candidate]:
+    """The partitions that a slot could be granted; without `grants_idle` only those with more to read."""
+    return [
+        Candidate(one.partition, one.lag, one.last_slot, has_work=grants_idle or has_work(one, now_ms))
+        for one in states
+        if one.is_grantable and (grants_idle or one.lag)
+    ]
 
 
 def _is_readable(state: PartitionState, position: int) -> bool:

@@ -5,7 +5,7 @@ another offset is judged here: whether it can be, and what it becomes.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -260,6 +260,23 @@ class PartitionStarts:
             state=ObjectState.COMPLETE,
         )
 
+    def rewind(
+        self, effects: SinkEffectsBuilder, offsets: Mapping[TopicPartition, int | None]
+    ) -> Refused | None:
+        """Have these partitions continue at these offsets; why one of them cannot, and then none does.
+
+        None as an offset is where a partition begins that was never read.
+        """
+        for partition in offsets:
+            refused = _refused_rewind(self._entries, partition)
+            if refused is not None:
+                return refused
+        for partition, offset in offsets.items():
+            start = _rewound(self._entries, effects, partition, offset, self._options.reset)
+            if self._entries.states[partition].found is not None:
+                self.commit_offset(effects, start)
+        return None
+
     def _refused_options(self, state: PartitionState) -> Refused | None:
         if state.options_above <= self._entries.states.options.keys():
             return None
@@ -271,8 +288,7 @@ class PartitionStarts:
         )
 
 
-def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:
-    """Why the partition cannot continue elsewhere now; None when it can."""
+def _refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:
     unknown = Refused(reason="unknown_partition", sentence=f"{partition} is no partition of this sink.")
     if partition not in entries.states:
         return unknown
@@ -299,7 +315,7 @@ def refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused
     return None
 
 
-def rewound(
+def _rewound(
     entries: LedgerEntries,
     effects: SinkEffectsBuilder,
     partition: TopicPartition,
@@ -308,8 +324,8 @@ def rewound(
 ) -> PartitionCheckpoint:
     """Where the partition continues, written; what the ledger has of its objects is removed.
 
-    None: where a partition begins that was never read, once Kafka has it. Only for what `refused_rewind` lets
-    pass.
+    None: where a partition begins that was never read, once Kafka has it. Only for what `_refused_rewind`
+    lets pass.
     """
     state = entries.states[partition]
     for sealed in list(state.objects.values()):

@@ -13,7 +13,7 @@ batch_splits   the splits of a batch, and what a task gets of them
 record_rows, column_rows, column_types   rows as Arrow: records, or columns of a schema, whose types are pure
 reading        a task: its splits as Arrow, bad rows and objects that have changed
 bad_rows       what tasks note of those, and looks at a frame do not take away
-in_a_sentence  refusals without the stacks of their causes; pure; refused_stream: a stream's reader of one
+refusals       refusals without the stacks of their causes; a stream's reader of one
 source         what PySpark asks of a data source, begin here
 writing        rows of a query into objects, completed when their batch is committed
 frame_completion  uploads of tasks made visible by the driver, or given up

@@ -22,7 +22,7 @@ from headrace.options.declarations.option import Group, Option, option, optional
 from headrace.options.given import canonical
 from headrace.options.suggestions import suggested
 from headrace.options.value_types import BOOLEAN, TEXT, Form, FormError, choice, integer, long
-from headrace.process.regular_files import read_regular_text
+from headrace.process.own_process import read_regular_text
 from headrace.vendors.load import load
 from spark.frames.addresses import s3_address, state_directory
 from spark.frames.admission import ReadLimits

@@ -40,7 +40,6 @@ from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
-from spark.frames.in_a_sentence import as_a_sentence
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
 from spark.frames.log_store import LogStore, log_store
 from spark.frames.record_rows import (
@@ -51,6 +50,7 @@ from spark.frames.record_rows import (
     record_batch,
     without_far_times,
 )
+from spark.frames.refusals import as_a_sentence
 from spark.source.decoding import Decoding
 
 _LOG = structlog.get_logger(__name__)

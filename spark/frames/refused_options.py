@@ -9,13 +9,15 @@ from typing import Final
 
 from headrace.model.errors import FrameRefused
 from headrace.names.template_source import Placeholder, TemplateError, read_template
-from headrace.options.choices import InputFormat, SubjectNameStrategy, ValueFormat
-from headrace.options.record_sources import (
+from headrace.options.choices import (
     FieldSource,
+    InputFormat,
     NoSource,
     ProduceTime,
+    SubjectNameStrategy,
     TemplateHeaders,
     TemplateSource,
+    ValueFormat,
 )
 from headrace.options.settings import FormatSettings
 

@@ -53,7 +53,6 @@ from spark.frames.batch_splits import (
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import METADATA as METADATA_OPTION
 from spark.frames.frame_options import STATE_PATH, Evolution, FramesSettings, Rows, reading_settings
-from spark.frames.in_a_sentence import as_a_sentence, in_a_sentence
 from spark.frames.inference import (
     METADATA_FIELD,
     PARTITION_COLUMNS,
@@ -69,7 +68,7 @@ from spark.frames.inference import (
 )
 from spark.frames.log_store import log_store
 from spark.frames.reading import ReadTask, s3_calls
-from spark.frames.refused_stream import RefusedStream
+from spark.frames.refusals import RefusedStream, as_a_sentence, in_a_sentence
 
 if TYPE_CHECKING:
     from spark.frames.running_stream import RunningStream

@@ -20,14 +20,14 @@ from headrace.model.errors import FrameRefused, HeadraceError
 from headrace.model.sink_entries import SealedObject
 from headrace.options import OPTIONS
 from headrace.options.declarations.option import Group
-from headrace.options.parsed_options import is_for
+from headrace.options.given import is_for
 from headrace.options.vendor import Direction
 from spark.frames.addresses import state_directory
 from spark.frames.batch_splits import Shipped
 from spark.frames.frame_completion import Completer, CompleterOfBatch, complete, complete_if_free, give_up
 from spark.frames.frame_options import STATE_PATH, loaded, split_options
-from spark.frames.in_a_sentence import in_a_sentence
 from spark.frames.log_store import LogStore, log_store
+from spark.frames.refusals import in_a_sentence
 from spark.frames.written_batches import (
     BatchRefused,
     RowsOf,
@@ -38,9 +38,15 @@ from spark.frames.written_batches import (
     refuse_doubled_rows,
     refuse_shared_names,
 )
-from spark.sink.frame_records import record_columns, records_of, refuse_another_type
+from spark.sink.frame_records import (
+    OUT_OF_ORDER,
+    RowOrder,
+    in_order,
+    record_columns,
+    records_of,
+    refuse_another_type,
+)
 from spark.sink.frame_writer import FrameWriter
-from spark.sink.row_order import OUT_OF_ORDER, RowOrder, in_order
 from spark.sink.sink_work import SinkTaskSettings, sink_task_settings
 
 _LOG = structlog.get_logger(__name__)

@@ -23,11 +23,10 @@ from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import SinkSettings
 from headrace.s3.upload_calls import new_upload_calls
 from spark.sink.bad_records import DeadLetter, DeadLetters
-from spark.sink.frame_records import records_of
+from spark.sink.frame_records import RowOrder, records_of
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import RoutedTools
-from spark.sink.row_order import RowOrder
 from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import SlotUploads
 

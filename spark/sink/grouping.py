@@ -26,7 +26,7 @@ from headrace.formats.converted_records import (
     RecordFault,
     header_reader,
 )
-from headrace.formats.encodings import iso_ms
+from headrace.formats.record_columns import iso_ms
 from headrace.model.clock import ms_since_1970
 from headrace.model.columns import NO_TIME, Numbers
 from headrace.names.date_fields import FIRST_DATE_MS, LAST_DATE_MS, is_date

@@ -1,14 +1,19 @@
-"""What the objects of a sink consist of: one upload of the values, or of keys and headers next to it too."""
+"""What the objects of a sink consist of: an upload of the values, perhaps of keys and headers next to it.
+
+An object begins with what is known of its partition's values by then.
+"""
 
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.conversion.encoders import extension, new_encoder
 from headrace.conversion.side_rows import new_side_encoder, side_output
-from headrace.formats.converted_records import ConvertedRecords
+from headrace.formats.converted_records import ConvertedRecords, InferredValues
 from headrace.formats.converters.inferred_column import schema_of_kind
+from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.encoding import RowSchema, schema_of, schema_without_values
 from headrace.formats.encoding.encoder import LearningEncoder, ObjectEncoder
 from headrace.options.sink_settings import NameSettings, OutputSettings, SideRole, SinkSettings
@@ -117,6 +122,47 @@ class ObjectShapes:
             parts=tuple(sorted(parts, key=_first_row)),
             faults=tuple(sorted((*beside.faults, *apart.faults), key=lambda fault: fault.offset)),
         )
+
+
+class KnownValues:
+    """What was found in the values of one partition so far, by topic; objects begin with it."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Any] = {}
+        self._nulls: dict[str, TypedColumn] = {}
+
+    def learned(self, run: ConvertedRecords) -> ConvertedRecords:
+        """The run, with what is known of the values of this partition so far: objects begin with it.
+
+        Runs come here in the order of their offsets.
+        """
+        values = run.value
+        if not isinstance(values, InferredValues):
+            return run
+        topic = run.records.topic
+        values, self._kinds[topic] = values.learned(self._kinds.get(topic, pa.null()))
+        return replace(run, value=values)
+
+    def nulls_alike(self, converted: ConvertedRecords) -> ConvertedRecords:
+        """The records; nulls, which names of schemas put into a group of their own, all of one schema.
+
+        Each came with that of a value next to it, which would close their object or, by
+        `schema.compatibility`, not be taken.
+        """
+        value, topic = converted.value, converted.records.topic
+        connect = value.schema.connect if isinstance(value, TypedColumn) else None
+        if connect is None or connect.name is None or not value.nulls().all():
+            return converted
+        assert isinstance(value, TypedColumn), "others have no schema of Connect's"
+        first = self._nulls.get(topic)
+        if first is None:
+            first = self._nulls[topic] = value.take(slice(0, 1)).owned()
+            first.schema = replace(first.schema, version=None)
+        return replace(converted, value=first.take(np.zeros(len(converted), np.int64)))
+
+    def forget(self) -> None:
+        """Records are read again, and with them what their values are."""
+        self._kinds.clear()
 
 
 def _names(sink: SinkSettings, names: NameSettings) -> ObjectNames:

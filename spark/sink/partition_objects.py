@@ -3,13 +3,12 @@
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import structlog
 
-from headrace.formats.converted_records import ConvertedRecords, InferredValues
+from headrace.formats.converted_records import ConvertedRecords
 from headrace.formats.converters.typed_columns import TypedColumn, schemaless_nulls
 from headrace.formats.encoding import NewObject, Refused, RowSchema
 from headrace.formats.encoding.encoder import LearningEncoder
@@ -19,6 +18,7 @@ from headrace.model.sink_protocol import OpenedObject, PartitionGrant
 from headrace.names.archive_names import LayoutName
 from headrace.options.sink_settings import AgeFrom, RotateTogether
 from spark.sink.names_and_openings import CarriedOpenings, ObjectNaming
+from spark.sink.object_shape import KnownValues
 from spark.sink.open_group import ClosedObjects, ObjectColumns, OpenGroup, OpenObjects
 from spark.sink.partition_offsets import MAX_ENTRIES, PartitionOffsets
 from spark.sink.rotation import (
@@ -67,13 +67,12 @@ class PartitionObjects:
         self._open: dict[str, OpenGroup] = {}
         self.closed: Final = ClosedObjects(grant, tools, offsets)
         """Those that take no more records."""
+        self.values: Final = KnownValues()
         self._naming = ObjectNaming(grant, tools)
         self._openings = CarriedOpenings(grant.left)
         self._together = tools.settings.sink.rotation.together
         self._batch = OpenBatch()
         self._closed_ms: int | None = None
-        self._known: dict[str, Any] = {}
-        self._nulls: dict[str, TypedColumn] = {}
         # No open object closes by time before this; some of those that would may be closed already.
         self._due_ms: int | None = None
         # When the last one was opened; less where the wall clock was put back since.
@@ -102,7 +101,7 @@ class PartitionObjects:
         Where a refused record ends it, what lies below of other groups is written: `grouped` gives no more.
         """
         if self._tools.shapes.values.names.shows_schemas:
-            grouped = ((group, self._nulls_alike(converted)) for group, converted in grouped)
+            grouped = ((group, self.values.nulls_alike(converted)) for group, converted in grouped)
         if self._together is not RotateTogether.NONE:
             self._write_together(
                 WaitingGroups([WaitingRows(*each, self._times(each[1], now_ms)) for each in grouped]), now_ms
@@ -110,35 +109,6 @@ class PartitionObjects:
             return
         for group, converted in grouped:
             self._write_alone(group, converted, now_ms)
-
-    def learned(self, run: ConvertedRecords) -> ConvertedRecords:
-        """The run, with what is known of the values of this partition so far: objects begin with it.
-
-        Runs come here in the order of their offsets.
-        """
-        values = run.value
-        if not isinstance(values, InferredValues):
-            return run
-        topic = run.records.topic
-        values, self._known[topic] = values.learned(self._known.get(topic, pa.null()))
-        return replace(run, value=values)
-
-    def _nulls_alike(self, converted: ConvertedRecords) -> ConvertedRecords:
-        """The records; nulls, which names of schemas put into a group of their own, all of one schema.
-
-        Each came with that of a value next to it, which would close their object or, by
-        `schema.compatibility`, not be taken.
-        """
-        value, topic = converted.value, converted.records.topic
-        connect = value.schema.connect if isinstance(value, TypedColumn) else None
-        if connect is None or connect.name is None or not value.nulls().all():
-            return converted
-        assert isinstance(value, TypedColumn), "others have no schema of Connect's"
-        first = self._nulls.get(topic)
-        if first is None:
-            first = self._nulls[topic] = value.take(slice(0, 1)).owned()
-            first.schema = replace(first.schema, version=None)
-        return replace(converted, value=first.take(np.zeros(len(converted), np.int64)))
 
     def _joining(self, one: OpenGroup, converted: ConvertedRecords) -> ConvertedRecords:
         """The records for an object that is open: nulls by names of schemas are of none, unless it began so.
@@ -446,6 +416,6 @@ class PartitionObjects:
             self._tools.recurring.release(one.id)
             one.object.abandon()
         self._batch = OpenBatch()
-        self._known.clear()
+        self.values.forget()
         self._open.clear()
         self.closed.clear()

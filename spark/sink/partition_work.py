@@ -168,7 +168,7 @@ class PartitionWork:
     def _add(self, wanted: KafkaRecords, sound: KafkaRecords, apart: list[RecordFault], now_ms: int) -> None:
         """Write what is `wanted`: `sound` records, and those set `apart`. RowsUnread: nothing is written."""
         conversion = self._tools.converter.convert(sound) if len(sound) else _NOTHING
-        runs = [self.objects.learned(run) for run in conversion.runs]
+        runs = [self.objects.values.learned(run) for run in conversion.runs]
         groups, archived = self._grouped(sound, runs)
         faults = [*apart, *conversion.faults, *(fault for _, found in groups for fault in found.faults)]
         nulls = self._groups_of_nulls(sound, faults)

@@ -12,41 +12,14 @@ from headrace.conversion.sink_records import SinkRecords, sink_records
 from headrace.model.clock import wall_ms
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.text_formatting import bytes_text
-from headrace.names.name_template import NameField, read_path
-from headrace.options.sink_settings import (
-    BufferSettings,
-    Converters,
-    ConverterSettings,
-    NameTimeSource,
-    NameValues,
-    SinkSettings,
-)
+from headrace.options.sink_settings import BufferSettings, SinkSettings
 from spark.sink.bad_records import DeadLetters
+from spark.sink.grouping_options import earlier_converters, earlier_sink, grouping_for_topic, route_name
 from spark.sink.object_keys import RecurringNames
 from spark.sink.object_shape import ObjectShapes
 from spark.sink.partition_offsets import MAX_ENTRIES
 from spark.sink.rotation import BatchRotation, RotateReason, Rotation
-from spark.sink.sink_work import (
-    CONNECT_ENVELOPES,
-    COPIED_DATA,
-    CUT_TIMES,
-    DIGIT_TIMES,
-    EARLY_TIMES,
-    EXACT_NUMBERS,
-    FILLED_DEFAULTS,
-    OWN_NULLS,
-    PLAIN_PROTOBUF,
-    WHOLE_PATHS,
-    SinkTaskSettings,
-    filled_groups,
-    for_topic,
-    form_of,
-    grouping_for_topic,
-    opens_envelopes,
-    protobuf_groups,
-    route_name,
-    transformed_avro,
-)
+from spark.sink.sink_work import SinkTaskSettings, for_topic
 from spark.sink.slot_uploads import SlotUploads
 
 # S3 and what reads it pay for each object; below this, requests cost more than bytes.
@@ -120,9 +93,6 @@ class EarlyCloses:
 
 
 # -- What all partitions of a slot of the sink work with -----------------------------------------------------
-
-# Noted where times of typed values decide groups, and never by the versions that took dates for numbers.
-_VALUE_FORM: Final = "value.form"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,61 +187,9 @@ class RoutedTools:
 
 def _earlier_groups(options: GroupingOptions, sink: SinkSettings, clock: Callable[[], int]) -> EarlierGroups:
     """What grouped records by options that are no longer in force."""
-    was = _earlier_sink(options, sink)
-    converters = _earlier_converters(options, was)
+    was = earlier_sink(options, sink)
+    converters = earlier_converters(options, was)
     is_read = converters == sink.converters
     converter = None if is_read else sink_records(replace(sink, converters=converters), clock)
     # What has no name now may have had one.
     return EarlierGroups(shapes=ObjectShapes(was, checks_names=False), converter=converter)
-
-
-def _earlier_converters(options: GroupingOptions, was: SinkSettings) -> Converters:
-    """What read the sink's keys and values by earlier options, as far as groups depend on it."""
-    noted, filled, of_avro = options.options, filled_groups(was), transformed_avro(was)
-    opens_all = CONNECT_ENVELOPES not in noted and opens_envelopes(was)
-    of_messages = protobuf_groups(was) if PLAIN_PROTOBUF not in noted else frozenset[NameField]()
-
-    def read_by(field: NameField, converter: ConverterSettings) -> ConverterSettings:
-        # Builds between 1.0.0 and the first that notes it had defaults where they noted the form.
-        keeps = field in filled and noted.keys().isdisjoint({FILLED_DEFAULTS, form_of(field)})
-        fills = field in of_avro and FILLED_DEFAULTS not in noted
-        return replace(
-            converter,
-            opens_all=opens_all,
-            keeps_nulls=keeps,
-            fills_fields=fills,
-            keeps_messages=field in of_messages,
-        )
-
-    key, value = read_by(NameField.KEY, was.converters.key), read_by(NameField.VALUE, was.converters.value)
-    return replace(was.converters, key=key, value=value)
-
-
-def _earlier_sink(options: GroupingOptions, sink: SinkSettings) -> SinkSettings:
-    """The sink with the names that it had by earlier options."""
-    source, _, path = options.options["file.name.timestamp.source"].partition(":")
-    values = NameValues(options.options.get("file.name.values", NameValues.ESCAPED))
-    names = replace(
-        sink.names,
-        template=options.options["file.name.template"],
-        time_source=NameTimeSource(source),
-        value_path=read_path(path) if path else (),
-        timezone=options.options["file.name.timestamp.timezone"],
-        values=values,
-        # What reads them has not changed since, or nothing is read again.
-        headers=sink.converters.header.kind if values is NameValues.LENSES else None,
-        missing=options.options.get("file.name.missing", ""),
-        round_ms=int(options.options.get("file.name.timestamp.round.ms", "0")),
-        exact_numbers=EXACT_NUMBERS in options.options,
-        typed_dates=_VALUE_FORM in options.options,
-        whole_paths=WHOLE_PATHS in options.options,
-        cut_times=CUT_TIMES in options.options,
-        digit_times=DIGIT_TIMES in options.options,
-        early_times=EARLY_TIMES in options.options,
-        copied_data=COPIED_DATA in options.options,
-        own_nulls=OWN_NULLS in options.options,
-    )
-    sidecars = replace(
-        sink.output.sidecars, tombstone_template=options.options.get("sidecars.tombstones.directory")
-    )
-    return replace(sink, names=names, output=replace(sink.output, sidecars=sidecars))

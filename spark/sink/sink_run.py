@@ -17,16 +17,11 @@ from headrace.model.clock import wall_ms
 from headrace.model.error_policy import LEAST, Repeats
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.sink_entries import TopicPartition
-from headrace.model.sink_protocol import (
-    PartitionGrant,
-    PartitionReleased,
-    SinkBatch,
-    SinkLeft,
-    SinkProgress,
-)
+from headrace.model.sink_protocol import PartitionGrant, PartitionReleased, SinkBatch, SinkLeft, SinkProgress
 from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.s3.upload_calls import UploadCalls, new_upload_calls
 from spark.sink.bad_records import DeadLetters
+from spark.sink.grouping_options import refused_grouping
 from spark.sink.object_keys import RecurringNames
 from spark.sink.partition_work import PartitionWork, Stop
 from spark.sink.record_feed import (
@@ -46,7 +41,7 @@ from spark.sink.sink_transaction import (
     SinkTransactions,
     TransactionTurns,
 )
-from spark.sink.sink_work import SinkTaskSettings, can_group_by, grouping_changed
+from spark.sink.sink_work import SinkTaskSettings
 from spark.sink.slot_uploads import (
     REFUSED_SECONDS,
     CompletingObjects,
@@ -165,15 +160,11 @@ class SinkRun:
 
     def _refuse_changed_converters(self, grant: PartitionGrant) -> None:
         """Stop a partition whose archived records cannot be told any more from those that are not."""
-        unknown = {one.hash for one in self._batch.earlier if not can_group_by(one, self._settings.sink)}
-        if unknown.isdisjoint(earlier.options for earlier in grant.earlier):
+        message = refused_grouping(grant, self._batch.earlier, self._settings.sink)
+        if message is None:
             return
         work = self._work[grant.partition_of]
-        work.stop = Stop(
-            offset=grant.offset,
-            reason="grouping_changed",
-            message=grouping_changed(self._settings.sink, topic=grant.topic, behind=grant.highest + 1),
-        )
+        work.stop = Stop(offset=grant.offset, reason="grouping_changed", message=message)
         self._note_stop(work)
         self._reader.pause([work.partition])
 

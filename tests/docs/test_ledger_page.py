@@ -73,7 +73,7 @@ from headrace.model.sink_entries import (
 )
 from headrace.vendors.load import load
 from ingest.source.command_queue import CommandObject, ObjectsCommand
-from spark.sink.sink_work import grouping_hash, grouping_options
+from spark.sink.grouping_options import grouping_hash, grouping_options
 from tests.docs.pages import ROOT, blocks
 
 PAGE: Final = ROOT / "docs" / "ledger.md"

@@ -3,7 +3,7 @@
 from typing import Final
 
 from headrace.formats.content_kind import RowFormat
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import RestoreOptions
 from tests.headrace.vendors.archive import Archive
 from tests.headrace.vendors.restoring import KCQL_COLUMNS, options_of, wanted_format
 

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from headrace.formats.content_kind import RowFormat
 from headrace.names.archive_names import Directories, LayoutName
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.exactness import Aspect, ContentFacts, Grade, exactness
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.findings.archive_findings import archive_findings

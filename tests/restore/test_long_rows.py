@@ -16,8 +16,7 @@ from headrace.formats import DecodeOptions
 from headrace.model.columns import BadRow, RowBatch
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import Position
-from headrace.options.choices import Envelope, EnvelopeField, InputFormat, ValueFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import Envelope, EnvelopeField, FieldSource, InputFormat, ValueFormat
 from headrace.options.row_settings import TextSettings
 from headrace.options.sink_settings import OutputFormat
 from tests.headrace.formats.decode_options import decode_options

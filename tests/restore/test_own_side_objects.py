@@ -7,7 +7,7 @@ import pytest
 from headrace.formats.records.restored import SOURCE_OFFSET
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.names.archive_names import LayoutName
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.key_names import ArchiveNames
 from tests.headrace.options.loading import load_with, problems_with
 from tests.headrace.vendors.archive import Archive, Record

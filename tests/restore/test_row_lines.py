@@ -16,7 +16,7 @@ from headrace.formats.lines import line_block
 from headrace.formats.record_columns import LineReader, RecordColumns
 from headrace.formats.row_members import placed_members
 from headrace.model.columns import Column
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import RestoreOptions
 from headrace.vendors.aiven.rows import EnvelopeRows
 from headrace.vendors.archive_rows import OwnPlace
 from headrace.vendors.headrace.rows import EnvelopeRows as HeadraceRows

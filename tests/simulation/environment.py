@@ -25,9 +25,8 @@ from headrace.process.threads import ThreadFailures, collecting_own
 from headrace.s3 import client as s3_client
 from headrace.vendors.load import load
 from ingest.service.composition import Connector, RunOptions
-from ingest.service.patient_start import Stopped
 from ingest.service.spark_startup import slot_work
-from ingest.service.stop import Stop
+from ingest.service.stop import Stop, Stopped
 from listeners import async_clients
 from spark.slots import JobFailed, SlotEvent, SlotPool
 from spark.task import slot_session

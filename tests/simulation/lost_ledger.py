@@ -62,6 +62,20 @@ def lost_while_away() -> None:
         assert "brokers have lost records of the ledger" in discarded[0]
 
 
+def _looked_for_once(settings: Settings) -> None:
+    """A ledger that is not there is asked for once each time that the status is shown."""
+    asked = []
+
+    def open_ledger(settings: Settings, *, timeout: float) -> None:  # noqa: ARG001  # as it is called
+        asked.append(timeout)
+
+    reader = StatusReader(settings, timeout=60, open_ledger=open_ledger)
+    for count in (1, 2):
+        assert "is not there yet" in reader.status()["why"]
+        assert reader.entries(frozenset(), "a") == []
+        assert len(asked) == count, "it may be there by the next time, and not before"
+
+
 def lost_and_marked() -> None:
     """Objects that are marked in the place of a ledger that is gone are not read again; others are."""
     with environment(7) as made:
@@ -71,6 +85,7 @@ def lost_and_marked() -> None:
 
         def body() -> None:
             assert lost_ledger(settings, timeout=60) is None, "nothing has begun"
+            _looked_for_once(settings)
             _read(made, _KEPT, "here")
             made.broker.delete(_LEDGER)
             assert "is gone" in str(lost_ledger(settings, timeout=60))

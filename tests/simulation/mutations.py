@@ -280,7 +280,7 @@ MUTATIONS: Final = {
     "offsets all or none": Mutation(
         "sink",
         "offsets of several partitions are set together, or none of them",
-        "ingest/sink/archive.py",
+        "ingest/sink/starts.py",
         "        for partition in offsets:\n            refused",
         "        for partition in list(offsets)[:1]:\n            refused",
     ),
@@ -591,7 +591,7 @@ MUTATIONS: Final = {
     "nulls of one schema, twice": Mutation(
         "sink",
         "nulls of one group are of one schema, whatever each was fetched with, and close no object",
-        "spark/sink/partition_objects.py",
+        "spark/sink/object_shape.py",
         "if connect is None or connect.name is None or not value.nulls().all():",
         "if True:",
         (

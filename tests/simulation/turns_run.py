@@ -13,8 +13,7 @@ from headrace.model.errors import HeadraceError
 from headrace.process.threads import ThreadFailures, collecting_own, start_thread
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
 from ingest.service.composition import Connector, RunOptions
-from ingest.service.patient_start import Stopped
-from ingest.service.stop import Stop
+from ingest.service.stop import Stop, Stopped
 from tests.simulation.archive_rows import rows_of
 from tests.simulation.broker import Record, Transaction
 from tests.simulation.course import Course, Ended, run_course

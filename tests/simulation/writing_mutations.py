@@ -180,14 +180,14 @@ MUTATIONS: Final = {
     "sorted by offset": Mutation(
         "writing",
         "a task of a stream sorts its rows",
-        "spark/sink/row_order.py",
+        "spark/sink/frame_records.py",
         "    if bool((order[1:] > order[:-1]).all()):\n",
         "    if order is not None:\n",
     ),
     "out of order": Mutation(
         "writing",
         "rows of a frame that do not come in order are refused",
-        "spark/sink/row_order.py",
+        "spark/sink/frame_records.py",
         "wrong = np.flatnonzero(records.offsets <= before)",
         "wrong = np.flatnonzero(records.offsets < 0)",
     ),

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import RestoreOptions
 from headrace.options.sink_settings import ConverterKind, ConverterSettings, OutputField, OutputFormat
 from tests.headrace.formats.encoding.outputs import converted, converters, fetched, output
 from tests.headrace.vendors.archive import Archive, Record

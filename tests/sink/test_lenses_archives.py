@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.lenses.names import read_name
 from tests.headrace.vendors.archive import NAMES, Archive, archive
 from tests.sink.lenses_differences import FAILED, OTHERWISE_CUT, WITH_NEWLINES

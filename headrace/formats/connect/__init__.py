@@ -14,7 +14,7 @@ Schemas
 Avro
     to_avro         avro_of_schema(schema, options): text as AvroData writes it; avro_tree: to be put into
                     another record
-    avro_text       avro_text(tree), record(name, namespace, fields): text of trees as Java writes it, and the
+    java_text       avro_text(tree), record(name, namespace, fields): text of trees as Java writes it, and the
                     names that AvroData puts into schemas; its options are headrace.options.schema_settings;
                     confluent_key, CONFLUENT_HEADERS, lenses_envelope, aiven_record: the vendors' records
 
@@ -27,7 +27,7 @@ Parquet
 
 JSON
     json_text       connect_json(array, schema, style): JsonConverter's text of a column with a schema
-    jackson         jackson_text(value): Python values; Astral.ESCAPED where Jackson writes bytes (Aiven,
+    java_text       jackson_text(value): Python values; Astral.ESCAPED where Jackson writes bytes (Aiven,
                     Confluent, Lenses), RAW where it writes text (Lenses' envelope); java_double, java_float;
                     jackson_column(texts): texts without a schema as Jackson writes them again
 

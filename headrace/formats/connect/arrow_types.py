@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import DEFAULT, list_offsets, map_lists, struct_fields
-from headrace.formats.connect.avro_text import DEFAULT_PRECISION, Tree, avro_text
+from headrace.formats.connect.java_text import DEFAULT_PRECISION, Tree, avro_text
 from headrace.formats.connect.schema import (
     DATE,
     DECIMAL,

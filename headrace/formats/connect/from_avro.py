@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from headrace.formats.avro_schema import FIELDS_MAX, TOO_MANY_FIELDS
-from headrace.formats.connect.avro_text import (
+from headrace.formats.connect.java_text import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
     ENUM,

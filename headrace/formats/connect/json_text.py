@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import Pieces, escaped, gathered, joined, map_lists, string_octets, struct_fields
-from headrace.formats.connect.jackson import jackson_string, jackson_text, java_double, java_float, quoted
+from headrace.formats.connect.java_text import jackson_string, jackson_text, java_double, java_float, quoted
 from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Type, decimal_scale
 from headrace.options.schema_settings import STYLE, Astral, DecimalFormat, JsonStyle

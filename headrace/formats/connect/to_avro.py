@@ -4,7 +4,7 @@ import base64
 import json
 from typing import Any, Final
 
-from headrace.formats.connect.avro_text import (
+from headrace.formats.connect.java_text import (
     DEFAULT_NAME,
     DEFAULT_PRECISION,
     ENUM,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from headrace.formats.connect.jackson import jackson_double, jackson_string, java_double, java_float, quoted
+from headrace.formats.connect.java_text import jackson_double, jackson_string, java_double, java_float, quoted
 from headrace.formats.connect.json_text import base64_of, unscaled
 from headrace.formats.connect.payloads import double, single
 from headrace.formats.connect.schema import (

@@ -12,7 +12,7 @@ import pyarrow as pa
 from headrace.formats.avro_schema import Node, SchemaError, parse_schema
 from headrace.formats.connect.schema import unscaled_decimal
 from headrace.formats.converted_records import MISSING
-from headrace.formats.encodings import is_plain_name
+from headrace.formats.record_columns import is_plain_name
 
 
 def json_fields(

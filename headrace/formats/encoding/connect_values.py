@@ -12,8 +12,7 @@ from headrace.formats.arrow import arrow_binary
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain
 from headrace.formats.connect.arrow_types import WRITER_OPTIONS, as_parquet, parquet_schema, schema_of_arrow
-from headrace.formats.connect.avro_text import CONFLUENT_HEADERS, confluent_key
-from headrace.formats.connect.jackson import jackson_column
+from headrace.formats.connect.java_text import CONFLUENT_HEADERS, confluent_key, jackson_column
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.payloads import as_connect, with_defaults
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree

@@ -20,7 +20,7 @@ from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.encoding.json_members import header_lists
 from headrace.formats.encoding.parquet_encoder import array_of_form, field_arrays
 from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
-from headrace.formats.encodings import is_plain_name
+from headrace.formats.record_columns import is_plain_name
 from headrace.model.columns import Column
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputField, OutputSettings

@@ -10,8 +10,7 @@ from headrace.formats.record_columns import ArrowReader, TextReader, ToJson
 from headrace.model.columns import Column
 from headrace.model.positions import MemberPosition, PlainPosition, Position
 from headrace.names.archive_names import ArchiveName
-from headrace.options.choices import Envelope
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Envelope, Form, RestoreOptions
 from headrace.options.settings import FormatSettings
 
 # Rows of an archive that are a value or key byte for byte, unless they are base64.

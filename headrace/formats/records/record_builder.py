@@ -9,17 +9,18 @@ import numpy as np
 from headrace.formats.json_sequence import BLANKS
 from headrace.formats.record_columns import RecordColumns
 from headrace.formats.records.decode_options import DecodeOptions, PackedMember
-from headrace.formats.records.key_headers_timestamp import MEMBER_HEADER, position_header
-from headrace.formats.records.registry import KeyFraming, ValueFraming, key_framing, value_framing
-from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
-from headrace.formats.records.row_fields import (
+from headrace.formats.records.key_headers_timestamp import (
+    MEMBER_HEADER,
     FieldKind,
     FieldReader,
     KindOf,
     RecordFault,
     RecordFields,
     Row,
+    position_header,
 )
+from headrace.formats.records.registry import KeyFraming, ValueFraming, key_framing, value_framing
+from headrace.formats.records.restored import EnvelopeReader, RestoredRecords, faults_of
 from headrace.model.columns import (
     NULL_LENGTH,
     BadRow,
@@ -30,8 +31,7 @@ from headrace.model.columns import (
     header_bytes,
     picked,
 )
-from headrace.options.choices import Envelope, EnvelopeField
-from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
+from headrace.options.choices import Envelope, EnvelopeField, FieldHeaders, FieldSource, ObjectHeaders
 from headrace.options.settings import FormatSettings
 
 

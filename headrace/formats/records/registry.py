@@ -30,8 +30,7 @@ from headrace.formats.records.registry_connection import (
 from headrace.model.columns import Column, column_of
 from headrace.model.errors import InvalidObject
 from headrace.model.text_formatting import printable
-from headrace.options.choices import Envelope, EnvelopeField, SubjectNameStrategy, ValueFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import Envelope, EnvelopeField, FieldSource, SubjectNameStrategy, ValueFormat
 from headrace.options.schema_settings import AvroOptions, GlueWriting, RegistrySettings
 from headrace.options.settings import FormatSettings
 

@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from headrace.formats.record_columns import NO_OFFSET, RecordColumns, RowFault
-from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, position_header
-from headrace.formats.records.row_fields import (
+from headrace.formats.records.key_headers_timestamp import (
     AS_JSON,
+    PRODUCE_TIME,
     FieldKind,
     KindOf,
     RecordFault,
@@ -21,12 +21,12 @@ from headrace.formats.records.row_fields import (
     bytes_of_headers,
     content,
     from_base64,
+    position_header,
     timestamp,
 )
 from headrace.model.columns import Headers, RowBatch
 from headrace.names.archive_names import ArchiveName, NameElement
-from headrace.options.choices import EnvelopeField
-from headrace.options.record_sources import ObjectHeaders, TimestampFrom
+from headrace.options.choices import EnvelopeField, ObjectHeaders, TimestampFrom
 from headrace.options.settings import FormatSettings
 
 SOURCE_TOPIC = "headrace.source.topic"

@@ -19,11 +19,7 @@ from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.parsed_text import parsed
 from headrace.formats.connect.payloads import as_connect
 from headrace.formats.connect.values import ConnectValue, has_struct, payload_value, plain_value, time_text
-from headrace.formats.converted_records import (
-    ConvertedRecords,
-    MadeHeader,
-    exact_number,
-)
+from headrace.formats.converted_records import ConvertedRecords, MadeHeader, exact_number
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.transforms import step_values
 from headrace.formats.transforms.step_values import Refused, RefusedRows, loosened, numbered

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.connect.jackson import java_double, java_float
+from headrace.formats.connect.java_text import java_double, java_float
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import PlainColumn
 from headrace.model.columns import Numbers, column_of

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.formats.arrow import DEFAULT, struct_fields
+from headrace.formats.avro_schema import Shape, avro_text, record_shape
 from headrace.formats.connect import ConnectField, ConnectSchema, Default, Type
 from headrace.formats.connect.arrow_types import schema_of_arrow
 from headrace.formats.connect.payloads import PayloadSchema, UnfitValue
 from headrace.formats.converted_records import ColumnSchema, ConvertedColumn, ConvertedRecords, Form
 from headrace.formats.converters.typed_columns import TypedColumn
 from headrace.formats.parquet_avro import avro_schema
-from headrace.formats.transforms.avro_shapes import Shape, avro_text, record_shape
 from headrace.formats.transforms.step_values import (
     JsonObjects,
     Members,

@@ -1,7 +1,8 @@
 """The options, declared once: parsing, error texts, `docs/options.md` and the REST interface come from here.
 
 `connection` holds what Headrace is and talks to, `reading` how objects are found and read, `records` what
-becomes of them, `schema` where their schemas are, `restore` what an archive is, `sink` what a sink writes.
+becomes of them, `format` where their schemas are and how rows are distinguished, `restore` what an archive
+is, `sink` and `layout` what a sink writes.
 `option` has what an option is, those under a name that the configuration chooses (transforms, routes), and
 names of other tools that are accepted without a meaning.
 """
@@ -17,7 +18,6 @@ from headrace.options.declarations import (
     reading_options,
     record_options,
     restore_options,
-    schema_options,
     sink_options,
 )
 from headrace.options.declarations.option import Family, Option
@@ -31,7 +31,6 @@ OPTIONS: Final[tuple[Option[Any], ...]] = (
     *_declared(connection_options),
     *_declared(reading_options),
     *_declared(record_options),
-    *_declared(schema_options),
     *_declared(format_options),
     *_declared(restore_options),
     *_declared(option),

@@ -1,8 +1,7 @@
 """Options of a sink's objects next to those of values, and of what rows of other sinks' layouts have."""
 
-from headrace.options.choices import Compression
+from headrace.options.choices import Compression, CsvEncoding, Newlines
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.record_sources import CsvEncoding, Newlines
 from headrace.options.sink_forms import (
     AVRO_CODEC,
     DECIMALS,

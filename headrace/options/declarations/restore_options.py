@@ -1,8 +1,17 @@
 """Archives that a sink wrote: whose they are, and what of their records comes back."""
 
-from headrace.options.choices import InputLayout, RestorePartition, RestoreSidecars, RestoreTombstones
+from headrace.options.choices import (
+    CsvEncoding,
+    Enveloped,
+    Form,
+    InputLayout,
+    KeysFormat,
+    RestorePartition,
+    RestoreSidecars,
+    RestoreTombstones,
+    TimestampFrom,
+)
 from headrace.options.declarations.option import Group, option, optional
-from headrace.options.record_sources import CsvEncoding, Enveloped, Form, KeysFormat, TimestampFrom
 from headrace.options.value_types import BEGINNINGS, BOOLEAN, CHARACTERS, TEXT, TOPIC_MAP, choice, integer
 
 LAYOUT = option(

@@ -17,7 +17,7 @@ from headrace.names.archive_names import (
     read_partition,
     without_prefix,
 )
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.options.vendor_translation import Translation
 
 # What `format.output.fields` may name.

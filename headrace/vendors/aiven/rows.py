@@ -20,7 +20,6 @@ from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords
 from headrace.formats.cut_rows import BareArrowRows, BareRows
 from headrace.formats.encoding.encoder import Pieces, decimal_texts, filled, joined, text_of
 from headrace.formats.encoding.json_members import base64_texts
-from headrace.formats.encodings import from_base64, iso_times, nulled_where_empty, numbers
 from headrace.formats.record_columns import (
     NO_OFFSET,
     ArrowReader,
@@ -29,6 +28,10 @@ from headrace.formats.record_columns import (
     RowUnfit,
     TextReader,
     ToJson,
+    from_base64,
+    iso_times,
+    nulled_where_empty,
+    numbers,
 )
 from headrace.formats.row_members import (
     ABSENT,
@@ -40,7 +43,7 @@ from headrace.formats.row_members import (
     member,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, Numbers, null_column
-from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.choices import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.options.sink_settings import OutputField, OutputSettings
 from headrace.vendors.aiven.names import FIELDS
 from headrace.vendors.aiven.written_rows import csv_headers, known_texts

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, Type, plain
 from headrace.formats.connect.arrow_types import WRITER_OPTIONS, as_parquet, parquet_schema, schema_of_arrow
-from headrace.formats.connect.avro_text import (
+from headrace.formats.connect.java_text import (
     AIVEN_AVRO,
     AIVEN_PARQUET,
     Tree,
@@ -40,8 +40,7 @@ from headrace.formats.encoding.json_members import NULL, base64_texts, copied, q
 from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_form
 from headrace.formats.encoding.row_schema import ColumnForm, RowSchema
 from headrace.formats.encoding.text_encoder import TextBlocks
-from headrace.formats.encodings import CYCLE_MS, CYCLE_YEARS
-from headrace.formats.record_columns import RowUnfit
+from headrace.formats.record_columns import CYCLE_MS, CYCLE_YEARS, RowUnfit
 from headrace.model.columns import NO_TIMESTAMP, Headers, Numbers
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputSettings
 

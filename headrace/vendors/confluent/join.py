@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from headrace.formats.encodings import from_base64
-from headrace.formats.record_columns import Faults, RecordColumns, ToJson
+from headrace.formats.record_columns import Faults, RecordColumns, ToJson, from_base64
 from headrace.formats.row_members import (
     NULL,
     as_bytes,
@@ -23,7 +22,7 @@ from headrace.formats.row_members import (
     with_nulls,
 )
 from headrace.model.columns import Column, Headers, column_of, null_column
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 from headrace.vendors.archive_rows import header_rows
 
 

@@ -23,7 +23,7 @@ from headrace.names.archive_names import (
     read_partition,
     without_prefix,
 )
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 
 _SPREAD: Final = Inexact(
     NameElement.ORDER,

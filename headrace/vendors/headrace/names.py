@@ -19,7 +19,7 @@ from headrace.names.archive_names import (
     read_topic_directories,
     without_prefix,
 )
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 
 # Of a row that is an envelope.
 MEMBERS: Final = frozenset(

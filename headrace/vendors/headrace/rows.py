@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
-from headrace.formats.encodings import from_base64
 from headrace.formats.record_columns import (
     NO_OFFSET,
     ArrowReader,
@@ -22,6 +21,7 @@ from headrace.formats.record_columns import (
     RowUnfit,
     TextReader,
     ToJson,
+    from_base64,
 )
 from headrace.formats.row_members import (
     ABSENT,
@@ -36,7 +36,7 @@ from headrace.formats.row_members import (
     member,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column, Headers, column_of, null_column
-from headrace.options.record_sources import Enveloped, Form, RestoreOptions
+from headrace.options.choices import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
     NO_VALUE,

@@ -24,7 +24,7 @@ from headrace.names.archive_names import (
     read_partition,
     without_prefix,
 )
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 
 # Of a row that is an envelope.
 MEMBERS: Final = frozenset({"key", "value", "headers", "metadata", "keyIsArray", "valueIsArray"})

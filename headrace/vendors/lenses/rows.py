@@ -9,8 +9,15 @@ import numpy as np
 
 from headrace.formats.content_kind import RowShape, json_shape
 from headrace.formats.cut_rows import BareArrowRows, BareRows
-from headrace.formats.encodings import decoded_where
-from headrace.formats.record_columns import NO_OFFSET, ArrowReader, Faults, RecordColumns, TextReader, ToJson
+from headrace.formats.record_columns import (
+    NO_OFFSET,
+    ArrowReader,
+    Faults,
+    RecordColumns,
+    TextReader,
+    ToJson,
+    decoded_where,
+)
 from headrace.formats.row_members import (
     ABSENT,
     NULL,
@@ -23,7 +30,7 @@ from headrace.formats.row_members import (
     struct_member,
 )
 from headrace.model.columns import NO_TIMESTAMP, Column, null_column
-from headrace.options.record_sources import Enveloped, Form, RestoreOptions
+from headrace.options.choices import Enveloped, Form, RestoreOptions
 from headrace.vendors.archive_rows import (
     ANYWHERE,
     Int64,

@@ -14,8 +14,7 @@ from headrace.formats.arrow import arrow_binary, struct_fields
 from headrace.formats.avro_schema import parse_schema
 from headrace.formats.connect import ConnectSchema, Type
 from headrace.formats.connect.arrow_types import WRITER_OPTIONS, as_parquet, parquet_schema, schema_of_arrow
-from headrace.formats.connect.avro_text import lenses_envelope
-from headrace.formats.connect.jackson import jackson_column, jackson_json, jackson_string
+from headrace.formats.connect.java_text import jackson_column, jackson_json, jackson_string, lenses_envelope
 from headrace.formats.connect.json_text import connect_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.formats.converted_records import ConvertedColumn, ConvertedRecords, Form, header_json
@@ -27,7 +26,7 @@ from headrace.formats.encoding.parquet_encoder import ParquetTables, array_of_fo
 from headrace.formats.encoding.row_schema import RowSchema, header_array
 from headrace.formats.encoding.text_encoder import Member, separated
 from headrace.model.columns import NO_TIMESTAMP, Headers, KafkaRecords
-from headrace.options.record_sources import Newlines
+from headrace.options.choices import Newlines
 from headrace.options.schema_settings import Astral, DecimalFormat, JsonStyle
 from headrace.options.sink_settings import OutputField, OutputFormat, OutputSettings
 

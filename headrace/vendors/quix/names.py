@@ -16,9 +16,9 @@ from headrace.names.archive_names import (
     read_topic_directories,
     without_prefix,
 )
-from headrace.options.configuration_text import ReferenceMissing, References, note_missing
+from headrace.options.choices import NameOptions
 from headrace.options.given import Problems
-from headrace.options.record_sources import NameOptions
+from headrace.options.references import ReferenceMissing, References, note_missing
 
 _FILE: Final = re.compile(r"(?P<offset>[0-9]{19})(?P<extension>\.[A-Za-z0-9.]+)")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9 ._]+")

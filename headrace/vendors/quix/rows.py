@@ -18,8 +18,7 @@ from headrace.formats.encoding.parquet_encoder import (
     type_of_form,
 )
 from headrace.formats.encoding.row_schema import RowSchema
-from headrace.formats.encodings import from_base64, numbers
-from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, ToJson
+from headrace.formats.record_columns import OWN_MARK, Faults, RecordColumns, ToJson, from_base64, numbers
 from headrace.formats.row_members import (
     NULL,
     as_bytes,
@@ -30,7 +29,7 @@ from headrace.formats.row_members import (
     member,
 )
 from headrace.model.columns import NO_TIMESTAMP, NULL_LENGTH, Column
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 from headrace.options.sink_settings import OutputSettings
 from headrace.vendors.aiven.written_rows import value_pieces
 from headrace.vendors.archive_rows import RowLines, Wanted

@@ -7,13 +7,7 @@ from typing import Final
 
 from headrace.names.date_fields import DateField, DateKind, DateStyle, read_zone
 from headrace.names.date_pattern import DatePattern
-from headrace.names.name_template import (
-    OF_THE_CLOCK,
-    NameField,
-    NameToken,
-    NameVariable,
-    read_name_template,
-)
+from headrace.names.name_template import OF_THE_CLOCK, NameField, NameToken, NameVariable, read_name_template
 from headrace.options.sink_settings import NameSettings, NameTimeSource
 from ingest.checks.athena.table_columns import NotQueryable
 

@@ -8,8 +8,7 @@ from urllib.parse import quote
 from headrace.kafka.control_records import TargetState
 from headrace.model.text_formatting import counted, span_text
 from headrace.options import Settings
-from headrace.options.choices import Envelope, RestorePartition
-from headrace.options.record_sources import NoSource, ProduceTime, TimestampFrom
+from headrace.options.choices import Envelope, NoSource, ProduceTime, RestorePartition, TimestampFrom
 from headrace.options.transforms.read_chain import known_topics, routes_by_record
 from ingest.checks.findings.bucket_findings import TopicSample, keep_highest
 from ingest.checks.findings.finding import (

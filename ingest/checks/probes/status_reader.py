@@ -4,7 +4,7 @@ What is committed and visible goes into a private cache.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,18 +45,30 @@ _UNFINISHED = (State.PARTIAL, State.FAILED, State.NEW)
 
 
 class StatusReader:
-    """Asks again and again, opening the ledger at most once; `close` when done. All calls block."""
+    """Asks again and again, opening the ledger at most once; `close` when done. All calls block.
 
-    def __init__(self, settings: Settings, *, timeout: float) -> None:
+    One that is not there is looked for once by each `status`, and by `entries` where none came before.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        timeout: float,
+        open_ledger: Callable[..., LedgerReader | None] = open_ledger_reader,
+    ) -> None:
         self._settings = settings
         self._timeout = timeout
+        self._open_ledger = open_ledger
         self._ledger_reader: LedgerReader | None = None
+        self._is_missing = False
 
     def status(self) -> Shape:
         """The shape of `/status` with `source` (`service` or `ledger`) and, for a ledger, `why` next to it.
 
         Unavailable, AccessDenied, InvalidLedger when the service is silent and the ledger cannot be read.
         """
+        self._is_missing = False
         answer = read_running_status(self._settings.http.listen, name=self._settings.name)
         if isinstance(answer, NoAnswer):
             found = self._from_ledger()
@@ -84,8 +96,9 @@ class StatusReader:
 
     def _cache(self) -> LedgerCache | None:
         """The ledger's cache; None when there is no ledger yet."""
-        if self._ledger_reader is None:
-            self._ledger_reader = open_ledger_reader(self._settings, timeout=self._timeout)
+        if self._ledger_reader is None and not self._is_missing:
+            self._ledger_reader = self._open_ledger(self._settings, timeout=self._timeout)
+            self._is_missing = self._ledger_reader is None
         return None if self._ledger_reader is None else self._ledger_reader.cache
 
     def _from_ledger(self) -> Shape:

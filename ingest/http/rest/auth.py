@@ -21,7 +21,7 @@ from typing import Final
 import structlog
 
 from headrace.model.errors import InvalidConfiguration
-from headrace.process.regular_files import open_regular
+from headrace.process.own_process import open_regular
 from ingest.http.http_server import Response
 from ingest.http.rest.router import error_response
 

@@ -9,15 +9,14 @@ from typing import Any, Final
 from headrace.kafka.control_records import ConnectorRecord
 from headrace.model.errors import HeadraceError
 from headrace.model.text_formatting import printable
-from headrace.options.configuration_text import PropertiesError, has_reference, parse_properties
+from headrace.options.configuration_text import PropertiesError, parse_properties
 from headrace.options.declarations import BY_NAME, OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.given import Problem, SettingsError, as_written, canonical
-from headrace.options.parsed_options import is_for
+from headrace.options.given import Problem, SettingsError, as_written, canonical, is_for
+from headrace.options.references import has_reference
 from headrace.options.secret import NO_VALUE
 from headrace.options.vendor import AIVEN_SOURCE, SINK_CLASSES, WAYS, Direction, direction_of
-from headrace.process.own_process import own_version
-from headrace.process.regular_files import read_regular
+from headrace.process.own_process import own_version, read_regular
 from headrace.vendors.load import load
 
 CLASS: Final = "connector.class"

@@ -32,7 +32,7 @@ from ingest.service.sink.topic_watch import MissingTopics, TopicWatch
 from ingest.service.slot_states import SlotState
 from ingest.sink import Archive, ArchiveOptions
 from ingest.sink.partitions import PartitionCondition
-from spark.sink.sink_work import grouping_hash, grouping_options
+from spark.sink.grouping_options import grouping_hash, grouping_options
 
 _log = structlog.get_logger(__name__)
 

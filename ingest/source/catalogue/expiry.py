@@ -15,8 +15,19 @@ from typing import Final, NamedTuple
 from headrace.model.clock import Instant
 from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey
 from headrace.model.objects import ListingPage, ObjectId
-from ingest.source.catalogue.absences import APART_MS, Absence, Pass, Place, fewer, place_after, since
-from ingest.source.catalogue.ledger_view import KnownEntry, Overlay, last_below, place_before
+from ingest.source.catalogue.ledger_view import (
+    APART_MS,
+    Absence,
+    KnownEntry,
+    Overlay,
+    Pass,
+    Place,
+    fewer,
+    last_below,
+    place_after,
+    place_before,
+    since,
+)
 
 DOUBTED_MS: Final = 24 * APART_MS
 # Of the ledger, in one turn of the thread that decides: some 20 ms.

@@ -3,8 +3,16 @@
 from typing import Any
 
 from headrace.formats import DecodeOptions
-from headrace.options.choices import Compression, Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.record_sources import NoSource, ProduceTime, RowSource
+from headrace.options.choices import (
+    Compression,
+    Envelope,
+    InputFormat,
+    JsonFormat,
+    NoSource,
+    ProduceTime,
+    RowSource,
+    ValueFormat,
+)
 from headrace.options.settings import FormatSettings
 
 

@@ -19,8 +19,7 @@ from headrace.formats.csv_fields import CsvRows
 from headrace.formats.lines import LongLine
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BytePosition, RowPosition
-from headrace.options.choices import CsvType, InputFormat, ValueFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import CsvType, FieldSource, InputFormat, ValueFormat
 from headrace.options.row_settings import CsvSettings
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import Endless

@@ -13,8 +13,7 @@ import zstandard
 from headrace.formats import DecodeOptions
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import position_as_dict
-from headrace.options.choices import Envelope, InputFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import Envelope, FieldSource, InputFormat
 from headrace.options.row_settings import CsvSettings, TextSettings
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import PACKERS as ENDLESS_PACKERS

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from headrace.formats import DECODERS, SPLITTERS
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BytePosition, ElementPosition
-from headrace.options.choices import Envelope, InputFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import Envelope, FieldSource, InputFormat
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.endless import Endless
 from tests.headrace.formats.measured import measure

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from headrace.formats import DecodeOptions
 from headrace.model.errors import InvalidObject
 from headrace.model.positions import BytePosition
-from headrace.options.choices import CsvType, InputFormat, KnownLog, ValueFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import CsvType, FieldSource, InputFormat, KnownLog, ValueFormat
 from headrace.options.row_settings import TextSettings
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import MemorySource, decode_all

@@ -26,8 +26,7 @@ from headrace.model.positions import (
     position_from_dict,
     position_text,
 )
-from headrace.options.choices import Compression, InputFormat, Packing
-from headrace.options.record_sources import ObjectHeaders
+from headrace.options.choices import Compression, InputFormat, ObjectHeaders, Packing
 from tests.headrace.formats.archives import COMPRESSIONS, packed, tarred, zipped
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options

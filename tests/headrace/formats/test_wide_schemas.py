@@ -17,8 +17,7 @@ from headrace.formats.records.decode_options import ObjectRestore
 from headrace.formats.records.protobuf_schemas import ProtobufSchema, connect_schema
 from headrace.model.errors import InvalidObject
 from headrace.names.archive_names import ArchiveName, LayoutName
-from headrace.options.choices import InputFormat
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import InputFormat, RestoreOptions
 from headrace.options.sink_settings import OutputFormat
 from tests.headrace.formats.avro_files import container
 from tests.headrace.formats.decode_options import decode_options

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.options.given import led_to, references_in, with_references, with_replaced
+from headrace.options.references import led_to, references_in, with_references, with_replaced
 from headrace.options.secret import is_mask, without_url_secrets
 from tests.headrace.options.loading import problems_with
 

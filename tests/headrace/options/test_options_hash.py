@@ -10,11 +10,11 @@ from headrace.options.choices import (
     FileNameMatch,
     InputFormat,
     JsonFormat,
+    ObjectKeySource,
     Ordering,
     Packing,
 )
 from headrace.options.describe import options_hash
-from headrace.options.record_sources import ObjectKeySource
 from headrace.options.row_settings import CsvSettings, PackingSettings, TextSettings
 from headrace.options.settings import RoutingSettings
 from headrace.options.transforms.chain import DropHeaders, RegexRouter, TransformChain, TransformStep

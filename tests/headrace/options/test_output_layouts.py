@@ -7,8 +7,7 @@ import pytest
 
 from headrace.names.archive_names import LayoutName
 from headrace.options import Problem, SettingsError
-from headrace.options.choices import Compression
-from headrace.options.record_sources import CsvEncoding
+from headrace.options.choices import Compression, CsvEncoding
 from headrace.options.sink_settings import ConverterKind, OutputField, OutputFormat, SinkSettings
 from headrace.vendors.load import load
 from headrace.vendors.quix.names import prefix_of

@@ -12,20 +12,18 @@ from headrace.options.choices import (
     Compression,
     CredentialsProvider,
     EnvelopeField,
-    InputFormat,
-    JsonFormat,
-    Ordering,
-    Packing,
-    Tolerance,
-    ValueFormat,
-)
-from headrace.options.record_sources import (
     FieldHeaders,
     FieldSource,
+    InputFormat,
+    JsonFormat,
     ObjectHeaders,
+    Ordering,
+    Packing,
     TemplateHeaders,
     TemplateSource,
     TemplateTime,
+    Tolerance,
+    ValueFormat,
 )
 from headrace.options.row_settings import PackingSettings
 from headrace.options.secret import Secret

@@ -8,16 +8,11 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.options import Settings
 from headrace.options.sink_settings import OutputFormat
 from ingest.checks.findings.iam_policy import policies
+from spark.sink.grouping_options import grouping_for_topic, grouping_hash, grouping_options, route_name
 from spark.sink.sink_work import (
     for_topic as task_for_topic,
 )
-from spark.sink.sink_work import (
-    grouping_for_topic,
-    grouping_hash,
-    grouping_options,
-    route_name,
-    sink_task_settings,
-)
+from spark.sink.sink_work import sink_task_settings
 from tests.headrace.options.loading import load_with, problems_with
 
 ROUTED: Mapping[str, str | None] = {

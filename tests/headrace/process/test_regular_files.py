@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.options import SettingsError
-from headrace.process.regular_files import open_regular, read_regular, read_regular_text
+from headrace.process.own_process import open_regular, read_regular, read_regular_text
 from headrace.vendors.load import load
 from tests.headrace.options.loading import COMPLETE
 

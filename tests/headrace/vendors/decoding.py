@@ -21,7 +21,7 @@ from headrace.formats.content_kind import RowFormat, RowShape, first_row, row_fo
 from headrace.formats.record_columns import RecordColumns
 from headrace.model.columns import Headers, column_of
 from headrace.names.archive_names import ArchiveName
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import RestoreOptions
 
 _XERIAL: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = 16

@@ -13,7 +13,7 @@ from typing import Any, Final
 from headrace.formats.content_kind import RowFormat
 from headrace.formats.record_columns import RecordColumns
 from headrace.names.archive_names import ArchiveName, NameElement, ObjectKind
-from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.choices import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.vendors.confluent.join import RowsDiffer, joined
 from headrace.vendors.confluent.names import TombstoneObject, ValueObject, places
 from tests.headrace.vendors.archive import Archive, Record

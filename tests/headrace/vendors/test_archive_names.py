@@ -13,7 +13,7 @@ from headrace.names.archive_names import (
     is_index,
     is_topic_name,
 )
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.aiven.names import TemplateNames
 from headrace.vendors.aiven.names import read_name as aiven
 from headrace.vendors.confluent.names import read_name as confluent

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.formats.content_kind import RowFormat, row_format
 from headrace.names.archive_names import LayoutName
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.key_names import READ_NAME, detect, layout_of_content
 from tests.headrace.vendors.archive import NAMES, archive
 from tests.headrace.vendors.decoding import plain

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.formats.content_kind import RowFormat, avro_shape, first_row, members_of, row_format
 from headrace.names.archive_names import ArchiveName, LayoutName, ObjectKind
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.exactness import Aspect, ContentFacts, Exactness, Grade, exactness, worst
 from headrace.vendors.headrace.names import read_name as headrace
 from headrace.vendors.key_names import read_as

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.formats.content_kind import RowShape
 from headrace.model.columns import Headers, column_of
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import RestoreOptions
 from headrace.vendors.headrace import rows as own_rows
 
 _BYTES = st.none() | st.binary(max_size=12) | st.text(max_size=12).map(lambda text: text.encode())

@@ -8,8 +8,8 @@ import pytest
 
 from headrace.names.archive_names import LayoutName
 from headrace.options import Settings, SettingsError
+from headrace.options.choices import NameOptions
 from headrace.options.name_checks import DEFAULT_TEMPLATE
-from headrace.options.record_sources import NameOptions
 from headrace.options.sink_settings import NullValues
 from headrace.vendors.key_names import ArchiveNames
 from headrace.vendors.load import load

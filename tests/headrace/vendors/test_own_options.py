@@ -10,7 +10,7 @@ import pytest
 from headrace.options import SettingsError
 from headrace.options.declarations import OPTIONS
 from headrace.options.declarations.option import Group, Option
-from headrace.options.parsed_options import is_for
+from headrace.options.given import is_for
 from headrace.options.vendor import Direction
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.aiven.translation import AIVEN

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from headrace.formats.arrow import arrow_binary, column_of_arrow
 from headrace.formats.content_kind import RowShape
 from headrace.formats.cut_rows import BareRows
-from headrace.formats.encodings import iso_ms
-from headrace.formats.record_columns import RecordColumns
+from headrace.formats.record_columns import RecordColumns, iso_ms
 from headrace.model.columns import Column, column_of
-from headrace.options.record_sources import CsvEncoding, Enveloped, Form, RestoreOptions
+from headrace.options.choices import CsvEncoding, Enveloped, Form, RestoreOptions
 from headrace.vendors.aiven import rows as aiven_json
 from headrace.vendors.aiven.rows import CsvRows
 from headrace.vendors.aiven.written_rows import iso_instants

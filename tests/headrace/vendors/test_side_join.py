@@ -7,7 +7,7 @@ import pytest
 
 from headrace.formats.record_columns import Faults, RecordColumns, RowFault
 from headrace.model.columns import column_of
-from headrace.options.record_sources import Form, RestoreOptions
+from headrace.options.choices import Form, RestoreOptions
 from headrace.vendors.confluent.join import JsonHeaders, JsonKeys, RowsDiffer, joined
 
 _OPTIONS = RestoreOptions(key=Form.STRING, header=Form.STRING)

@@ -6,8 +6,8 @@ from typing import Final
 import pytest
 
 from headrace.names.archive_names import LayoutName
-from headrace.options.configuration_text import References
 from headrace.options.given import Problems
+from headrace.options.references import References
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import translate
 from headrace.vendors.connect.options import CONNECT_OPTIONS, translate_connect

@@ -9,9 +9,9 @@ from typing import Final
 import pytest
 
 from headrace.options import describe
-from headrace.options.configuration_text import References
 from headrace.options.declarations import BY_NAME
 from headrace.options.given import Problems, as_written
+from headrace.options.references import References
 from headrace.options.vendor import Fate, Vendor
 from headrace.options.vendor_translation import translate
 from headrace.vendors.load import VENDORS, load, vendor_of

@@ -14,8 +14,8 @@ from headrace.model.ledger_entry import LedgerEntry, State, encode_entry
 from headrace.model.objects import ObjectId, S3Object
 from headrace.model.positions import BytePosition
 from headrace.names.archive_names import LayoutName
+from headrace.options.choices import NameOptions
 from headrace.options.declarations.sink_options import ROTATE_RECORDS
-from headrace.options.record_sources import NameOptions
 from headrace.vendors.exactness import Aspect, Exactness, Grade
 from headrace.vendors.key_names import ArchiveNames
 from ingest.checks.findings.archive_findings import ArchiveSample

@@ -12,7 +12,7 @@ from headrace.kafka.control_records import ConnectorRecord, TargetState
 from headrace.model.errors import AccessDenied, HeadraceError, Unavailable
 from headrace.options import SettingsError
 from headrace.options.describe import unresolved
-from headrace.options.given import led_to, with_references
+from headrace.options.references import led_to, with_references
 from ingest.connect.connector_loading import Loading
 from ingest.connect.hosted_connector import HostedOffsets, HostedPort
 from ingest.connect.worker_view import shown_connector

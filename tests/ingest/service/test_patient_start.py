@@ -16,8 +16,7 @@ from headrace.model.errors import (
     Unavailable,
 )
 from headrace.process.threads import ThreadFailures
-from ingest.service.patient_start import PatientStart, Stopped
-from ingest.service.stop import Stop
+from ingest.service.stop import PatientStart, Stop, Stopped
 
 
 def _patient(

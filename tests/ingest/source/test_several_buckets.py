@@ -10,8 +10,8 @@ from headrace.model.objects import ObjectId, S3Object
 from headrace.model.slot_protocol import Failure
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import Baseline, ObjectFilter
-from ingest.source.catalogue.absences import APART_MS
 from ingest.source.catalogue.catalogue import Catalogue
+from ingest.source.catalogue.ledger_view import APART_MS
 from ingest.source.planner import BatchLimits
 from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, page, route
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger

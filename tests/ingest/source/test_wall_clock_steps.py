@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
-from ingest.source.catalogue.absences import APART_MS
+from ingest.source.catalogue.ledger_view import APART_MS
 from ingest.source.command_queue import new_commands
 from tests.ingest.cli.commands.ledgers import Ledger, an_entry, an_object
 from tests.ingest.source.catalogue.desk import BUCKET, DAY, NOW, Desk, event, listed, object_id, page

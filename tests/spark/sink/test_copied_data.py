@@ -11,7 +11,7 @@ import pytest
 from headrace.conversion.sink_records import sink_records
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.settings import Settings
-from spark.sink.sink_work import COPIED_DATA, grouping_options
+from spark.sink.grouping_options import COPIED_DATA, grouping_options
 from tests.headrace.formats.encoding.registry import datum, framed, registry
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, tools_after

@@ -12,9 +12,7 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import NameValues, SinkSettings
-from spark.sink.partition_work import PartitionWork
-from spark.sink.routed_tools import EarlierGroups
-from spark.sink.sink_work import (
+from spark.sink.grouping_options import (
     CONNECT_ENVELOPES,
     CUT_TIMES,
     DIGIT_TIMES,
@@ -25,6 +23,8 @@ from spark.sink.sink_work import (
     grouping_hash,
     grouping_options,
 )
+from spark.sink.partition_work import PartitionWork
+from spark.sink.routed_tools import EarlierGroups
 from tests.spark.sink.grouped import JSON, TAIL, tools_after
 from tests.support.sink_archives import sink_settings
 

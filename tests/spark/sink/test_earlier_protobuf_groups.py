@@ -14,8 +14,8 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
 from headrace.model.sink_protocol import PartitionGrant
 from headrace.options.sink_settings import SinkSettings
+from spark.sink.grouping_options import PLAIN_PROTOBUF, can_group_by, grouping_options
 from spark.sink.partition_work import PartitionWork
-from spark.sink.sink_work import PLAIN_PROTOBUF, can_group_by, grouping_options
 from tests.headrace.formats.encoding.registry import framed_as, registry
 from tests.spark.sink.grouped import TAIL, tools_after
 from tests.support.sink_archives import sink_settings

@@ -8,7 +8,7 @@ import pytest
 from headrace.conversion.sink_records import sink_records
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.sink_settings import SinkSettings
-from spark.sink.sink_work import can_group_by, grouping_hash, grouping_options
+from spark.sink.grouping_options import can_group_by, grouping_hash, grouping_options
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import tools_after
 from tests.support.sink_archives import kafka_records, sink_settings

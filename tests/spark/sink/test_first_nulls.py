@@ -11,9 +11,10 @@ import pytest
 from headrace.conversion.sink_records import sink_records
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import EarlierGroups, PartitionGrant
+from spark.sink.grouping_options import grouping_options
 from spark.sink.partition_work import PartitionWork
 from spark.sink.routed_tools import RoutedTools, SlotTools
-from spark.sink.sink_work import grouping_options, sink_task_settings
+from spark.sink.sink_work import sink_task_settings
 from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL

@@ -16,8 +16,8 @@ from headrace.model.sink_entries import GroupingOptions
 from headrace.options.choices import JsonFormat
 from headrace.options.sink_settings import OutputFormat
 from spark.sink.grouping import Grouping, GroupRows, times_of_field
+from spark.sink.grouping_options import grouping_options
 from spark.sink.object_keys import NameTooLong, ObjectFacts
-from spark.sink.sink_work import grouping_options
 from tests.headrace.formats.encoding.outputs import converters, fetched, output
 from tests.headrace.formats.encoding.registry import avro, framed, registry
 from tests.spark.sink.grouped import JSON, TAIL, names_of, records_of, split_names, tools_after

@@ -10,9 +10,9 @@ from headrace.conversion.sink_records import sink_records
 from headrace.model.columns import TIMESTAMP_CREATED, Headers, KafkaRecords, column_of
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.lenses.names import values_of
+from spark.sink.grouping_options import grouping_hash
 from spark.sink.object_keys import lenses_group
 from spark.sink.object_shape import ObjectShapes
-from spark.sink.sink_work import grouping_hash
 from tests.support.sink_archives import sink_settings
 
 _STRING = "org.apache.kafka.connect.storage.StringConverter"

@@ -15,7 +15,7 @@ from headrace.names.name_template import (
     read_name_template,
     unescape,
 )
-from headrace.options.record_sources import NameOptions
+from headrace.options.choices import NameOptions
 from headrace.vendors.headrace.names import read_name
 from spark.sink.object_keys import KEY_MAX_BYTES, ObjectFacts
 from tests.spark.sink.grouped import names_of

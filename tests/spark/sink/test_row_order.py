@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark.sink.row_order import in_order
+from spark.sink.frame_records import in_order
 
 _ROW = 256 * 1024
 _COUNT = 2048

@@ -14,8 +14,8 @@ from headrace.conversion.sink_records import sink_records
 from headrace.model.sink_entries import GroupingOptions
 from headrace.model.sink_protocol import EarlierGroups as ArchivedBefore
 from headrace.model.sink_protocol import PartitionGrant
+from spark.sink.grouping_options import OWN_NULLS, can_group_by, grouping_options
 from spark.sink.partition_work import PartitionWork
-from spark.sink.sink_work import OWN_NULLS, can_group_by, grouping_options
 from tests.headrace.formats.encoding.registry import datum, framed_as, registry
 from tests.headrace.vendors.archive import Record
 from tests.spark.sink.grouped import TAIL, tools_after

@@ -8,7 +8,7 @@ import pytest
 from headrace.model.sink_entries import GroupingOptions
 from headrace.options.sink_settings import SinkSettings
 from headrace.vendors.load import load
-from spark.sink.sink_work import (
+from spark.sink.grouping_options import (
     can_group_by,
     grouping_changed,
     grouping_hash,

@@ -21,9 +21,9 @@ from headrace.model.sink_protocol import (
 )
 from headrace.options.choices import OffsetReset
 from ingest.sink import Archive, ArchiveOptions, Refused
+from spark.sink.grouping_options import grouping_hash, grouping_options
 from spark.sink.names_and_openings import CarriedOpenings
 from spark.sink.partition_work import PartitionWork
-from spark.sink.sink_work import grouping_hash, grouping_options
 from tests.headrace.vendors.archive import Record
 from tests.ingest.sink.sink_entries import P0, Leader, found
 from tests.support.sink_archives import NOON_MS, DrivenTools, kafka_records, sink_settings

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from headrace.formats.connect import ConnectSchema, InvalidSchema, Type, plain, struct
-from headrace.formats.connect.avro_text import (
+from headrace.formats.connect.from_avro import schema_of_avro
+from headrace.formats.connect.java_text import (
     AIVEN_AVRO,
     AIVEN_PARQUET,
     CONFLUENT_HEADERS,
@@ -14,7 +15,6 @@ from headrace.formats.connect.avro_text import (
     confluent_key,
     lenses_envelope,
 )
-from headrace.formats.connect.from_avro import schema_of_avro
 from headrace.formats.connect.schema import schema_of_json
 from headrace.formats.connect.to_avro import avro_of_schema, avro_tree
 from headrace.options.schema_settings import CONVERTER, S3_SINK, AvroOptions

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.formats.connect import ConnectSchema, Default, InvalidSchema, Type, plain, struct
-from headrace.formats.connect.jackson import (
+from headrace.formats.connect.java_text import (
     jackson_column,
     jackson_json,
     jackson_text,

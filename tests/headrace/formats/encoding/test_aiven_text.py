@@ -12,8 +12,7 @@ from headrace.formats.compression.magic import Codec
 from headrace.formats.encoding import schema_of
 from headrace.model.columns import Headers, KafkaRecords
 from headrace.names.archive_names import LayoutName
-from headrace.options.choices import Compression
-from headrace.options.record_sources import CsvEncoding
+from headrace.options.choices import Compression, CsvEncoding
 from headrace.options.sink_settings import ConverterKind, LayoutRows, OutputField, OutputFormat
 from tests.headrace.formats.encoding.outputs import converters, encoded, fetched, output
 

@@ -25,8 +25,7 @@ from headrace.model.columns import (
     KafkaRecords,
     column_of,
 )
-from headrace.options.choices import Compression, InputFormat
-from headrace.options.record_sources import RestoreOptions
+from headrace.options.choices import Compression, InputFormat, RestoreOptions
 from headrace.options.sink_settings import ConverterKind, NullValues, OutputField, OutputFormat
 from headrace.vendors.headrace import rows as own_rows
 from tests.headrace.formats.decode_options import decode_options

@@ -14,9 +14,10 @@ from headrace.formats.records.key_headers_timestamp import (
 )
 from headrace.model.objects import ObjectId, Route, S3Object
 from headrace.model.positions import BlockPosition, BytePosition, RowPosition
-from headrace.options.choices import Envelope, InputFormat, ValueFormat
-from headrace.options.record_sources import (
+from headrace.options.choices import (
+    Envelope,
     FieldSource,
+    InputFormat,
     NoSource,
     ObjectHeaders,
     ObjectKeySource,
@@ -25,6 +26,7 @@ from headrace.options.record_sources import (
     TemplateHeaders,
     TemplateSource,
     TemplateTime,
+    ValueFormat,
 )
 from tests.headrace.formats.decode_options import decode_options
 

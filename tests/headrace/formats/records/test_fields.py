@@ -10,11 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME
-from headrace.formats.records.row_fields import RecordFault, timestamp
+from headrace.formats.records.key_headers_timestamp import PRODUCE_TIME, RecordFault, timestamp
 from headrace.model.positions import BytePosition
-from headrace.options.choices import Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.record_sources import FieldHeaders, FieldSource, ObjectHeaders
+from headrace.options.choices import (
+    Envelope,
+    FieldHeaders,
+    FieldSource,
+    InputFormat,
+    JsonFormat,
+    ObjectHeaders,
+    ValueFormat,
+)
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.memory_source import Decoded, MemorySource, decode_all

@@ -20,8 +20,13 @@ from headrace.formats.records.key_headers_timestamp import constant_key
 from headrace.formats.records.registry import frame, subject
 from headrace.model.errors import AccessDenied, InvalidObject, SourceUnavailable
 from headrace.model.objects import ObjectId, Route, S3Object
-from headrace.options.choices import InputFormat, SubjectNameStrategy, ValueFormat
-from headrace.options.record_sources import FieldSource, ObjectKeySource
+from headrace.options.choices import (
+    FieldSource,
+    InputFormat,
+    ObjectKeySource,
+    SubjectNameStrategy,
+    ValueFormat,
+)
 from headrace.options.schema_settings import RegistrySettings
 from tests.headrace.formats.avro_files import datum, file_of
 from tests.headrace.formats.decode_options import decode_options

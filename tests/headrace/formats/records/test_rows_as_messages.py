@@ -13,8 +13,7 @@ import pytest
 from headrace.formats.records.protobuf_schemas import ProtobufSchema
 from headrace.formats.records.registry_connection import registry_client
 from headrace.model.errors import InvalidObject
-from headrace.options.choices import Envelope, InputFormat, ValueFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import Envelope, FieldSource, InputFormat, ValueFormat
 from headrace.options.schema_settings import RegistrySettings
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.encoding.registry import registry

@@ -18,8 +18,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from headrace.formats.records.registry import frame
 from headrace.formats.records.registry_connection import registry_client
 from headrace.model.errors import InvalidObject
-from headrace.options.choices import Envelope, InputFormat, JsonFormat, ValueFormat
-from headrace.options.record_sources import FieldSource
+from headrace.options.choices import Envelope, FieldSource, InputFormat, JsonFormat, ValueFormat
 from tests.headrace.formats.avro_files import file_of
 from tests.headrace.formats.decode_options import decode_options
 from tests.headrace.formats.encoding.registry import registry

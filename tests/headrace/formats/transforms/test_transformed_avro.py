@@ -10,9 +10,9 @@ import pytest
 
 from headrace.conversion.encoders import new_encoder
 from headrace.conversion.sink_records import sink_records
+from headrace.formats.avro_schema import avro_text, record_shape
 from headrace.formats.converted_records import Conversion
 from headrace.formats.encoding import schema_of
-from headrace.formats.transforms.avro_shapes import avro_text, record_shape
 from headrace.model.columns import Column
 from headrace.options.sink_settings import SinkSettings
 from tests.headrace.formats.encoding.registry import framed, registry

@@ -12,7 +12,7 @@ from headrace.model.errors import Exit
 from headrace.options import Settings
 from headrace.options.schema_settings import RegistrySettings
 from ingest.checks.findings.finding import Finding, Verdict
-from ingest.checks.probes.registries import registry_findings
+from ingest.checks.probes.machine import registry_findings
 from ingest.cli.check import findings_of
 from tests.headrace.formats.encoding.registry import http_registry
 from tests.ingest.checks.findings.configured import configured

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.options.choices import InputFormat
 from headrace.options.declarations import OPTIONS
-from headrace.options.parsed_options import is_for
+from headrace.options.given import is_for
 from headrace.options.vendor import Direction
 from tests.ingest.http.rest.recording_connector import FakeConnector, ask
 

@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.source.catalogue.absences import APART_MS, MOST_RANGES, Absence, fewer, since
 from ingest.source.catalogue.expiry import DOUBTED_MS
+from ingest.source.catalogue.ledger_view import APART_MS, MOST_RANGES, Absence, fewer, since
 
 KEYS = [f"k{number}" for number in range(6)]
 IDS = [(key, etag) for key in KEYS for etag in "123"]

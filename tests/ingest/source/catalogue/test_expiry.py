@@ -6,13 +6,12 @@ import pytest
 
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ListingPage, ObjectId, S3Object
-from ingest.source.catalogue.absences import APART_MS
 from ingest.source.catalogue.expiry import (
     DOUBTED_MS,
     IN_A_TURN,
     Expiry,
 )
-from ingest.source.catalogue.ledger_view import Overlay, last_below, place_before
+from ingest.source.catalogue.ledger_view import APART_MS, Overlay, last_below, place_before
 from ingest.source.catalogue.listing_merge import compared_with_ledger
 from tests.ingest.source.catalogue.fake_ledger import FakeView
 from tests.support.instants import at

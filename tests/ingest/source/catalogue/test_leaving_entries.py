@@ -8,7 +8,7 @@ from headrace.model.ledger_entry import LedgerEntry, LedgerKey, SplitKey, State
 from headrace.model.objects import ListingPage
 from headrace.model.positions import BytePosition
 from ingest.source.catalogue import Effects
-from ingest.source.catalogue.absences import APART_MS
+from ingest.source.catalogue.ledger_view import APART_MS
 from ingest.source.catalogue.object_commands import Replay, Selection
 from tests.ingest.source.catalogue.desk import DAY, NOW, Desk, event, listed, object_id, page
 from tests.ingest.source.catalogue.fake_ledger import FakeLedger

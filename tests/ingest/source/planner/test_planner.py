@@ -8,7 +8,7 @@ from headrace.model.ledger_entry import LedgerEntry, SplitKey, State
 from headrace.model.objects import Route, S3Object
 from headrace.model.slot_protocol import BatchOutcome, Failure, Finished
 from headrace.options.choices import Ordering
-from ingest.source.catalogue.absences import APART_MS
+from ingest.source.catalogue.ledger_view import APART_MS
 from ingest.source.catalogue.pending import PendingObject, sequencer_rank
 from ingest.source.planner import Backoff, BatchLimits
 from tests.ingest.source.catalogue.desk import BUCKET, DAY, NOW, Desk, event, listed, object_id, page

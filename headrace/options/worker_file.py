@@ -1,10 +1,12 @@
-"""What a Connect worker's file forbids its connectors: files, variables, options of clients, new topics.
+"""A Connect worker's file: its text, what connectors take from it, and what it forbids them.
 
-As Kafka's classes read it: FileConfigProvider and DirectoryConfigProvider (`allowed.paths`),
-EnvVarConfigProvider (`allowlist.pattern`), the policies of `connector.client.config.override.policy`, and
-`topic.creation.enable`. What is not set forbids nothing.
+The text is `.properties`, or the same as one JSON object. It may forbid files, variables, options of
+clients, and new topics, as Kafka's classes read it: FileConfigProvider and DirectoryConfigProvider
+(`allowed.paths`), EnvVarConfigProvider (`allowlist.pattern`), the policies of
+`connector.client.config.override.policy`, and `topic.creation.enable`. What is not set forbids nothing.
 """
 
+import json
 import posixpath
 import re
 from collections import defaultdict
@@ -14,8 +16,10 @@ from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final
 
+from headrace.model.errors import InvalidConfiguration
 from headrace.options import client_names
-from headrace.options.given import Problem, SettingsError, canonical
+from headrace.options.configuration_text import Members, PropertiesError, parse_properties
+from headrace.options.given import Problem, Problems, SettingsError, canonical
 from headrace.options.value_types import listed
 
 _PROVIDERS: Final = "config.providers"
@@ -269,3 +273,124 @@ def _creates_topics(given: Mapping[str, str]) -> bool:
 
 def _refused(option: str, message: str, text: str) -> SettingsError:
     return SettingsError((Problem(option=option, message=f"of the worker's file: {message}", value=text),))
+
+
+# What a Connect worker says of Kafka, and of how its sinks read: the rest is about running connectors.
+_WORKER: Final = re.compile(
+    r"(?:(?:producer|consumer|admin)\.)?(bootstrap\.servers|security\.protocol|(?:sasl|ssl)\..+)"
+    r"|consumer\.(isolation\.level|auto\.offset\.reset|group\.id)"
+)
+
+
+def is_of_worker(option: str) -> bool:
+    """Whether connectors take this option of Kafka's clients from a Connect worker's file."""
+    found = _WORKER.fullmatch(option)
+    # A worker's file has more of `ssl.` and `sasl.`: what its own REST interface asks of who connects.
+    return found is not None and (found[1] or "") not in client_names.OF_SERVERS | client_names.TUNING
+
+
+def decides_nothing(option: str, text: str) -> bool:
+    """Whether an option of Kafka's clients in a Connect worker's file has no effect here, by its value."""
+    found = _WORKER.fullmatch(option)
+    return found is not None and client_names.is_without_effect(found[1] or "", text)
+
+
+_DEFAULTS: Final = re.compile(r"(key|value|header)\.converter(\..+)?|offset\.flush\.interval\.ms")
+
+
+def connector_defaults(text: str, problems: Problems) -> dict[str, str]:
+    """The converters and the flush interval of a worker's `.properties` text; broken text is a problem."""
+    try:
+        pairs = parse_properties(text.removeprefix("\ufeff"))
+    except PropertiesError as error:
+        problems.add("", f"the worker's .properties text is broken: {error}")
+        return {}
+    return {name: value for name, value in pairs if _DEFAULTS.fullmatch(name)}
+
+
+_BOM: Final = "\ufeff"
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})
+_ESCAPES_OF_NAMES: Final = str.maketrans({sign: f"\\{sign}" for sign in "=: #!"})
+
+
+def is_json(text: str, suffix: str) -> bool:
+    """Whether a worker's file is JSON, by the end of its name or by what it holds.
+
+    No option begins with a brace: such a text has none of a worker's options as `.properties`, and what it
+    forbids connectors would not hold.
+    """
+    return suffix.lower() == ".json" or text.removeprefix(_BOM).lstrip().startswith("{")
+
+
+def worker_pairs(text: str, *, is_json: bool) -> list[tuple[str, str]]:
+    """Return the options of a worker's file in order, one given twice twice. InvalidConfiguration."""
+    content = text.removeprefix(_BOM)
+    try:
+        pairs = _json_pairs(content) if is_json else parse_properties(content)
+    except (PropertiesError, ValueError) as error:
+        raise InvalidConfiguration(f"The worker's file cannot be read: {error}.") from error
+    return [(name, value if _has_own_blanks(name) else value.strip()) for name, value in pairs]
+
+
+def _json_pairs(text: str) -> list[tuple[str, str]]:
+    """Return the options that have a value; ValueError of a text that is no JSON."""
+    try:
+        found = json.loads(text, object_pairs_hook=Members)
+    except RecursionError:
+        raise InvalidConfiguration("The worker's file cannot be read: it is nested too deeply.") from None
+    if isinstance(found, Members) and isinstance(dict(found).get("config"), Members):
+        raise _of_connector("config")
+    if not isinstance(found, Members) or any(isinstance(value, list) for _, value in found):
+        raise InvalidConfiguration("The worker's file has to be one JSON object of options and their values.")
+    last = dict(found)
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value))
+        for name, value in found
+        if last[name] is not None
+    ]
+
+
+# A line of one of them may be left over.
+_BY_CHANCE: Final = 1
+_OF_CONNECTORS: Final = (
+    "connector.class",
+    "topic",
+    "topics",
+    "topics.regex",
+    "aws.s3.bucket.name",
+    "s3.bucket.name",
+    "connect.s3.kcql",
+)
+
+
+def refuse_connector(written: Mapping[str, str]) -> None:
+    """InvalidConfiguration of a connector's: it would run as a worker that does nothing of it."""
+    found = [name for name in _OF_CONNECTORS if name in written]
+    if "connector.class" in found or len(found) > _BY_CHANCE:
+        raise _of_connector(", ".join(found))
+
+
+def _of_connector(named: str) -> InvalidConfiguration:
+    """What to say of the configuration of a connector in place of a worker's file, by options of it."""
+    return InvalidConfiguration(
+        f"The worker's file is the configuration of a connector ({named}): create it at a worker that runs "
+        "(POST /connectors), or put the file into the folder of --connectors; `headrace run` runs it alone."
+    )
+
+
+def _has_own_blanks(name: str) -> bool:
+    """Whether blanks at the ends of the value are its own.
+
+    Kafka cuts them off from whatever it knows, other secrets included; a password of SASL it has in
+    `sasl.jaas.config` only, in quotes.
+    """
+    return name.endswith("sasl.password")
+
+
+def properties_text(given: Mapping[str, str]) -> str:
+    """Return the options as `.properties` text, every sign that means something there escaped."""
+    lines = []
+    for name, value in given.items():
+        key, text = name.translate(_ESCAPES | _ESCAPES_OF_NAMES), value.translate(_ESCAPES)
+        lines.append(f"{key}=\\{text}" if text.startswith(" ") else f"{key}={text}")
+    return "\n".join(lines)

@@ -10,7 +10,7 @@ from headrace.options import Settings
 from headrace.vendors.load import load
 from ingest.checks.findings.bucket_lifecycle import Transition
 from ingest.checks.setup import Step
-from ingest.checks.setup.sink_steps import sink_steps
+from ingest.cli.setup import sink_steps
 from tests.support import aws, kafka
 
 pytestmark = pytest.mark.parts
