@@ -1,20 +1,21 @@
 """Connect's references to values kept elsewhere: `${env:NAME}`, `${file:PATH:KEY}`, `${dir:PATH:FILE}`.
 
-They are found in a text, replaced, and put back into sentences in place of what they gave. Texts are of
-users, and of up to megabytes: each is walked once, whatever is in it. An expression that tried again at
-every `${` would hold the whole worker.
+They are found in a text, replaced within what a worker permits, and put back into sentences in place of what
+they gave. Texts are of users, and of up to megabytes: each is walked once, whatever is in it. An expression
+that tried again at every `${` would hold the whole worker.
 """
 
+import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Final
 
 from headrace.options.configuration_text import PropertiesError, parse_properties
 from headrace.options.given import Problems
 from headrace.options.record_forms import KINDS
 from headrace.options.vendor import CLASSES, OTHER_SINKS, OTHER_SOURCES
-from headrace.options.worker_file import NO_REFERENCE_LIMITS, NotAllowed, ReferenceLimits
 
 _BEGIN: Final = "${"
 
@@ -147,6 +148,65 @@ def _texts_of(text: str) -> Iterator[str]:
         yield one
         # As sentences quote it.
         yield repr(one)[1:-1]
+
+
+PROVIDERS: Final = "config.providers"
+"""The option of a worker's file that names what gives references their values."""
+
+
+class NotAllowed(LookupError):
+    """A reference to what the worker's file does not give to its connectors."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceLimits:
+    """Which references are followed, by their kind (`file`, `dir`, `env`); None: all of a kind."""
+
+    paths: Mapping[str, tuple[PurePosixPath, ...] | None] = field(default_factory=dict)
+    variables: tuple[re.Pattern[str], ...] | None = None
+    closed: frozenset[str] = frozenset()
+    """Kinds of which there is no provider, next to one with a limit."""
+
+    def path(self, kind: str, path: str) -> str:
+        """Return the path to read. NotAllowed."""
+        self._require_open(kind)
+        allowed = self.paths.get(kind)
+        if allowed is None:
+            return path
+        # What is judged is what is read: without `..`, whatever links would make of that.
+        plain = plain_path(path)
+        if not any(plain.is_relative_to(one) for one in allowed):
+            raise NotAllowed(
+                f"the worker's file does not let connectors read {path}: it is outside of allowed.paths of "
+                f"its provider of {kind!r}"
+            )
+        return str(plain)
+
+    def variable(self, name: str) -> str:
+        """Return the variable to read. NotAllowed."""
+        self._require_open("env")
+        if self.variables is not None and not any(one.fullmatch(name) for one in self.variables):
+            raise NotAllowed(
+                f"the worker's file does not let connectors read the variable {name}: it is not of "
+                "allowlist.pattern of its provider of 'env'"
+            )
+        return name
+
+    def _require_open(self, kind: str) -> None:
+        if kind in self.closed:
+            raise NotAllowed(
+                f"the worker's file limits what connectors may read and has no provider of {kind!r}: add one "
+                f"to {PROVIDERS}"
+            )
+
+
+NO_REFERENCE_LIMITS: Final = ReferenceLimits()
+
+
+def plain_path(path: str) -> PurePosixPath:
+    """Return the path without `..` and repeated slashes; POSIX keeps two at the start, and Java does not."""
+    found = posixpath.normpath(path)
+    return PurePosixPath(f"/{found.lstrip('/')}" if found.startswith("/") else found)
 
 
 _FORMS: Final = {"env": "${env:NAME}", "file": "${file:PATH:KEY}", "dir": "${dir:PATH:FILE}"}

@@ -7,11 +7,10 @@ clients, and new topics, as Kafka's classes read it: FileConfigProvider and Dire
 """
 
 import json
-import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Final
@@ -20,9 +19,9 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.options import client_names
 from headrace.options.configuration_text import Members, PropertiesError, parse_properties
 from headrace.options.given import Problem, Problems, SettingsError, canonical
+from headrace.options.references import NO_REFERENCE_LIMITS, PROVIDERS, ReferenceLimits, plain_path
 from headrace.options.value_types import listed
 
-_PROVIDERS: Final = "config.providers"
 _POLICY: Final = "connector.client.config.override.policy"
 _ALLOWLIST: Final = "connector.client.config.override.allowlist"
 _TOPICS: Final = "topic.creation.enable"
@@ -66,7 +65,7 @@ class Limit(Enum):
 
 
 LIMITS: Final = {
-    _PROVIDERS: Limit.ALL,
+    PROVIDERS: Limit.ALL,
     _POLICY: Limit.CONNECTORS,
     _ALLOWLIST: Limit.CONNECTORS,
     _TOPICS: Limit.CONNECTORS,
@@ -75,55 +74,6 @@ _OF_ANOTHER_CLUSTER: Final = (
     "remove it if these are brokers of the worker's cluster; on another one this connector's ledger is "
     "there, and all would be done again without it: permit bootstrap.servers with Allowlist"
 )
-
-
-class NotAllowed(LookupError):
-    """A reference to what the worker's file does not give to its connectors."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceLimits:
-    """Which references are followed, by their kind (`file`, `dir`, `env`); None: all of a kind."""
-
-    paths: Mapping[str, tuple[PurePosixPath, ...] | None] = field(default_factory=dict)
-    variables: tuple[re.Pattern[str], ...] | None = None
-    closed: frozenset[str] = frozenset()
-    """Kinds of which there is no provider, next to one with a limit."""
-
-    def path(self, kind: str, path: str) -> str:
-        """Return the path to read. NotAllowed."""
-        self._require_open(kind)
-        allowed = self.paths.get(kind)
-        if allowed is None:
-            return path
-        # What is judged is what is read: without `..`, whatever links would make of that.
-        plain = _plain(path)
-        if not any(plain.is_relative_to(one) for one in allowed):
-            raise NotAllowed(
-                f"the worker's file does not let connectors read {path}: it is outside of allowed.paths of "
-                f"its provider of {kind!r}"
-            )
-        return str(plain)
-
-    def variable(self, name: str) -> str:
-        """Return the variable to read. NotAllowed."""
-        self._require_open("env")
-        if self.variables is not None and not any(one.fullmatch(name) for one in self.variables):
-            raise NotAllowed(
-                f"the worker's file does not let connectors read the variable {name}: it is not of "
-                "allowlist.pattern of its provider of 'env'"
-            )
-        return name
-
-    def _require_open(self, kind: str) -> None:
-        if kind in self.closed:
-            raise NotAllowed(
-                f"the worker's file limits what connectors may read and has no provider of {kind!r}: add one "
-                f"to {_PROVIDERS}"
-            )
-
-
-NO_REFERENCE_LIMITS: Final = ReferenceLimits()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +165,7 @@ def _limits_by_kind(given: Mapping[str, str]) -> dict[str, list[tuple[str, str]]
             providers[found[1]][found[2]] = text.strip()
     named: dict[str, list[tuple[str, str]]] = defaultdict(list)
     others: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    names = listed(given.get(_PROVIDERS, ""))
+    names = listed(given.get(PROVIDERS, ""))
     for name in dict.fromkeys([*names, *providers]):
         about = providers.get(name, {})
         kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else name
@@ -223,23 +173,17 @@ def _limits_by_kind(given: Mapping[str, str]) -> dict[str, list[tuple[str, str]]
             text = about.get(_PARAMETERS[kind], "")
             if name in names or text:
                 into = named if name in names else others
-                into[kind].append((f"{_PROVIDERS}.{name}.{_PARAMETERS[kind]}", text))
+                into[kind].append((f"{PROVIDERS}.{name}.{_PARAMETERS[kind]}", text))
     return {**others, **named}
 
 
 def _paths(option: str, text: str) -> Iterator[PurePosixPath]:
     # As Java splits it: what is empty at the end is none.
     for one in text.rstrip(", ").split(","):
-        path = _plain(one.strip())
+        path = plain_path(one.strip())
         if not path.is_absolute():
             raise _refused(option, "expected absolute paths, separated by commas", text)
         yield path
-
-
-def _plain(path: str) -> PurePosixPath:
-    """Return the path without `..` and repeated slashes; POSIX keeps two at the start, and Java does not."""
-    found = posixpath.normpath(path)
-    return PurePosixPath(f"/{found.lstrip('/')}" if found.startswith("/") else found)
 
 
 def _pattern(option: str, text: str) -> re.Pattern[str]:

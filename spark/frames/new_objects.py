@@ -15,6 +15,7 @@ from headrace.model.errors import HeadraceError, ObjectMissing
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from headrace.model.text_formatting import printable
 from headrace.options.settings import Settings
+from headrace.process.logs import LastingTrouble
 from headrace.process.threads import ThreadFailures, collecting_own
 from ingest.source.catalogue import ObjectFilter
 from ingest.source.catalogue.deduplication import HeadRequests, as_announced
@@ -45,7 +46,6 @@ from listeners.discovery_events import (
 from listeners.listeners import Listeners
 from spark.frames.admission import ReadLimits, WaitingObjects
 from spark.frames.frame_options import FramesSettings
-from spark.frames.lasting_trouble import LastingTrouble
 from spark.frames.log_entries import KnownObjects, identity
 
 _LOG = structlog.get_logger(__name__)

@@ -35,13 +35,12 @@ from headrace.options.choices import InputFormat, Tolerance
 from headrace.options.settings import S3Settings
 from headrace.s3 import S3Calls, new_s3_calls
 from headrace.s3.reader import Prefetch, RateLimiter, S3Source
-from spark.frames.bad_rows import BAD, BadNotes
 from spark.frames.batch_splits import FramePartition, Shipped
 from spark.frames.column_rows import ColumnReader, Columns, NewColumns, data_fields
 from spark.frames.column_types import METADATA, RESCUED
 from spark.frames.frame_options import Evolution, FramesSettings, OnSuperseded, Rows
 from spark.frames.inference import PARTITION_COLUMNS, add_columns, format_of, has_own_columns
-from spark.frames.log_store import LogStore, log_store
+from spark.frames.log_store import BAD, BadNotes, LogStore, log_store
 from spark.frames.record_rows import (
     constant,
     metadata_array,

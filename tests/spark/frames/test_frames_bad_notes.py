@@ -11,12 +11,11 @@ from pyspark.sql.datasource import EqualTo
 from pyspark.sql.types import LongType, StructField, StructType
 
 from headrace.model.objects import ObjectId, Route, S3Object
-from spark.frames.bad_rows import BadNotes, note_bad_rows
 from spark.frames.batch_splits import FramePartition, splits_of
 from spark.frames.frame_options import reading_settings
 from spark.frames.inference import METADATA_FIELD
 from spark.frames.log_entries import identity
-from spark.frames.log_store import DirectoryStore
+from spark.frames.log_store import BadNotes, DirectoryStore, note_bad_rows
 from spark.frames.reading import ReadTask
 from spark.frames.source import HeadraceSource
 from tests.support.http_bucket import HttpBucket, http_bucket
