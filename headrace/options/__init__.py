@@ -7,9 +7,9 @@
 `declarations/` is the table: name, form, default and sentence of every option, from which parsing, error
 texts, `docs/options.md` and the REST interface come. `value_types` says what values look like, and
 `client_bounds` those of Kafka's clients; `suggestions` and `masks` recognize what was meant, a
-configuration of another tool, or no value; `given` finds references of Connect in values, and
-`topic_expressions` matches names of topics. `headrace.vendors.load` is the way in; `Settings` is what the
-rest of the program sees.
+configuration of another tool, or no value; `connector_shapes` finds a connector's options in a document, and
+`given` references of Connect in values; `topic_expressions` matches names of topics. `headrace.vendors.load`
+is the way in; `Settings` is what the rest of the program sees.
 """
 
 from headrace.options.declarations import FAMILIES, OPTIONS

@@ -13,7 +13,6 @@ from headrace.model.errors import InvalidConfiguration
 from headrace.model.text_formatting import HINTED, did_you_mean
 from headrace.options import client_names
 from headrace.options.configuration_text import (
-    Members,
     PropertiesError,
     ReferenceMissing,
     References,
@@ -21,6 +20,7 @@ from headrace.options.configuration_text import (
     note_missing,
     parse_properties,
 )
+from headrace.options.connector_shapes import Members
 from headrace.options.declarations import CANONICAL, FAMILIES
 from headrace.options.declarations.connection_options import STATE_DIR
 from headrace.options.declarations.option import (
