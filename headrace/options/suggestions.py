@@ -117,6 +117,8 @@ _OTHERWISE: Final = {
     "S3_SINK": OTHER_SINKS[1],
     "S3Source": CONFLUENT_SOURCE,
     "S3SinkConnectorDeprecated": OTHER_SINKS[2],
+    # Redpanda's, which has the options of Aiven's.
+    "com.redpanda.kafka.connect.s3.S3SinkConnector": OTHER_SINKS[0],
 }
 
 
