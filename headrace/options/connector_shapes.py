@@ -6,7 +6,7 @@ https://strimzi.io/docs/operators/latest/configuring#type-KafkaConnectorSpec-ref
 https://docs.confluent.io/operator/current/co-manage-connectors.html
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from headrace.model.text_formatting import printable
@@ -38,7 +38,7 @@ def flat(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
     members = _exported(members)
     if _is_resource(members):
         return _of_resource(members, problems)
-    refuse_tool(other_tool(name for name, value in members if isinstance(value, Members)))
+    refuse_tool(other_tool(_sections(members)))
     configs = [value for name, value in members if name == "config" and isinstance(value, Members)]
     if not configs:
         return members
@@ -52,6 +52,20 @@ def flat(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
     outer = [(name, value) for name, value in members if name == "name"]
     inner = [pair for pair in configs[0] if pair not in outer[:1]]
     return [*outer, *inner]
+
+
+# In the values of Vector's Helm chart its configuration is one of them.
+_OF_A_CHART: Final = "customConfig"
+# Redpanda Connect has lists of inputs and outputs; others have lists of sources.
+_LISTED: Final = "_resources"
+
+
+def _sections(members: Members) -> Iterator[str]:
+    for name, value in members:
+        if isinstance(value, Members) or (isinstance(value, list) and name.endswith(_LISTED)):
+            yield name
+        if name == _OF_A_CHART and isinstance(value, Members):
+            yield from _sections(value)
 
 
 # What Connect shows next to a connector's configuration.

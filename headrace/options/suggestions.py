@@ -140,7 +140,11 @@ def unknown_class(named: str) -> str | None:
 
 
 _TOOLS: Final = (
-    ("Redpanda Connect", frozenset({"input", "output"}), "docs/moving-from-redpanda-connect.md"),
+    (
+        "Redpanda Connect",
+        frozenset({"input", "output", "input_resources", "output_resources"}),
+        "docs/moving-from-redpanda-connect.md",
+    ),
     ("Vector", frozenset({"sources", "sinks"}), "docs/moving-from-vector.md"),
 )
 # A name at the beginning of a line that has no value next to it.
