@@ -136,9 +136,17 @@ def unknown_class(named: str) -> str | None:
         alike = [each for each in alike if each in CLASSES]
     meant = meant or similar(named, alike, least=_ALIKE_CLASS)
     expected = f"expected {CONNECTOR.expected}; its options are looked at once it is one of these"
+    if named in _OF_THE_CLOUD:
+        expected += _CLOUD
     return expected if meant is None else f"{did_you_mean(meant, otherwise='')} {expected}"
 
 
+_OF_THE_CLOUD: Final = frozenset({"S3_SINK", "S3Source"})
+_CLOUD: Final = (
+    ", and those of Confluent Cloud have other names there: input.data.format is value.converter, "
+    "output.data.format is format.class, time.interval is partitioner.class with path.format, "
+    "compression.codec is s3.compression.type, kafka.api.key and .secret are of sasl.jaas.config"
+)
 _TOOLS: Final = (
     (
         "Redpanda Connect",

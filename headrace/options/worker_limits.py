@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from headrace.options import client_names
-from headrace.options.given import Problem, SettingsError, canonical
+from headrace.options.given import Problem, SettingsError, canonical, kind_of
 from headrace.options.value_types import listed
 
 _PROVIDERS: Final = "config.providers"
@@ -214,7 +214,7 @@ def _limits_by_kind(given: Mapping[str, str]) -> dict[str, list[tuple[str, str]]
     names = listed(given.get(_PROVIDERS, ""))
     for name in dict.fromkeys([*names, *providers]):
         about = providers.get(name, {})
-        kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else name
+        kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else kind_of(name)
         if kind in _PARAMETERS:
             text = about.get(_PARAMETERS[kind], "")
             if name in names or text:

@@ -114,8 +114,11 @@ def foreign_to(
     return _of_source(found) if way is Direction.SOURCE else found
 
 
-# What S3's own tools, and other connectors, call options of Confluent's.
+# What S3's own tools, other connectors, and Confluent Cloud call options of Confluent's.
 _OF_CONFLUENT: Final = {
+    "input.data.format": "value.converter",
+    "input.key.format": "key.converter",
+    "output.data.format": "format.class",
     "s3.endpoint": "store.url",
     "s3.endpoint.url": "store.url",
     "s3.url": "store.url",

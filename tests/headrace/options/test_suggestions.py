@@ -106,6 +106,12 @@ def test_a_class_that_is_not_known(named: str, meant: str | None) -> None:
     assert message.partition("? expected ")[0] == (f"did you mean {meant}" if meant else message)
 
 
+@pytest.mark.parametrize("named", ["S3_SINK", "S3Source"])
+def test_options_of_the_cloud_have_other_names(named: str) -> None:
+    """The class alone would leave them unknown, and `time.interval` a line that decides nothing."""
+    assert "time.interval is partitioner.class with path.format" in (unknown_class(named) or "")
+
+
 @pytest.mark.parametrize("named", ["", "HeadraceSink", "S3SourceConnector"])
 def test_a_class_that_is_known(named: str) -> None:
     """Or none at all."""

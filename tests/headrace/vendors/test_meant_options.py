@@ -50,11 +50,21 @@ def _problem(configuration: dict[str, str], option: str, without: str = "") -> s
         ("s3.path.style.access", "s3.path.style.access.enabled"),
         ("s3.force.path.style", "s3.path.style.access.enabled"),
         ("s3.encryption.algorithm", "s3.ssea.name"),
+        ("s3.bucket", "remove it"),
     ],
 )
 def test_names_of_other_tools(option: str, meant: str) -> None:
-    """`s3.endpoint` was ours, `s3.prefix` none."""
-    assert _problem(_CONFLUENT, option) == f"did you mean {meant}?"
+    """`s3.endpoint` was ours, `s3.prefix` none; one that is given is not what another line was meant as."""
+    assert _problem(_CONFLUENT, option) == (meant if meant == "remove it" else f"did you mean {meant}?")
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("input.data.format", "value.converter"), ("output.data.format", "format.class")],
+)
+def test_names_of_confluents_cloud(option: str, meant: str) -> None:
+    """`input.format` and `output.format` of ours are not what a connector of Connect's has."""
+    assert _problem(_CONFLUENT, option, without=meant) == f"did you mean {meant}?"
 
 
 def test_one_that_is_given_was_not_meant() -> None:
