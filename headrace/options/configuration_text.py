@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NoReturn
 
-from headrace.model.text_formatting import printable
-from headrace.options.given import Problem, Problems, SettingsError
-from headrace.options.suggestions import other_tool, other_tool_of_text
+from headrace.options.connector_shapes import Members, broken, flat, refuse_tool
+from headrace.options.given import Problems
+from headrace.options.suggestions import other_tool_of_text
 
 _BLANK: Final = " \t\f"
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
@@ -92,10 +92,6 @@ _YAML: Final = re.compile(r"---\s*$|[\w.]+:(\s|$)")
 _PROPERTY: Final = re.compile(r"[\w.]+\s*=")
 
 
-class Members(list[tuple[str, object]]):
-    """The members of a JSON object in order, so that a name given twice is still seen."""
-
-
 class _Numeral(str):
     """A JSON number as it was written: 1000 stays 1000, whatever its size."""
 
@@ -117,9 +113,9 @@ def read_text(text: str, kind: FileKind, problems: Problems) -> dict[str, str]:
     """
     content = text.removeprefix("\ufeff")
     if kind != "properties" and not content.strip():
-        raise _broken(f"the text is empty; {_READ}")
+        raise broken(f"the text is empty; {_READ}")
     if kind != "properties" and not content.lstrip().startswith("{"):
-        _refuse_tool(other_tool_of_text(content))
+        refuse_tool(other_tool_of_text(content))
     match kind:
         case "json":
             pairs = _json_pairs(content, problems)
@@ -149,11 +145,7 @@ def _properties_pairs(text: str) -> list[tuple[str, str]]:
     try:
         return parse_properties(text)
     except PropertiesError as error:
-        raise _broken(f"the .properties text is broken: {error}") from None
-
-
-def _broken(sentence: str) -> SettingsError:
-    return SettingsError((Problem(option="", message=sentence),))
+        raise broken(f"the .properties text is broken: {error}") from None
 
 
 def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
@@ -167,17 +159,17 @@ def _json_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
         )
     except json.JSONDecodeError as error:
         if error.lineno == 1 and not text.lstrip().startswith("{"):
-            raise _broken(f"the text is not JSON{_guessed(text)}; {_READ}") from None
-        raise _broken(
+            raise broken(f"the text is not JSON{_guessed(text)}; {_READ}") from None
+        raise broken(
             f"the JSON is broken at line {error.lineno}, column {error.colno}: {error.msg}"
         ) from None
     except RecursionError:
-        raise _broken(f"the JSON is nested too deeply; {_SHAPES}") from None
+        raise broken(f"the JSON is nested too deeply; {_SHAPES}") from None
     except _NotANumber:
-        raise _broken("the JSON holds NaN or Infinity, which are no JSON numbers") from None
+        raise broken("the JSON holds NaN or Infinity, which are no JSON numbers") from None
     if not isinstance(document, Members):
-        raise _broken(f"the JSON is not an object; {_SHAPES}")
-    return _texts(_flat(document, problems), problems)
+        raise broken(f"the JSON is not an object; {_SHAPES}")
+    return _texts(flat(document, problems), problems)
 
 
 def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
@@ -187,80 +179,8 @@ def _yaml_pairs(text: str, problems: Problems) -> list[tuple[str, str]]:
     try:
         members = yaml_members(text, Members)
     except YamlError as error:
-        raise _broken(f"{error}; {_SHAPES}" if error.is_shape else str(error)) from None
-    return _texts(_flat(members, problems), problems)
-
-
-# What Connect shows next to a connector's configuration.
-_OF_ANSWERS: Final[dict[str, type]] = {"tasks": list, "type": str}
-
-
-def _refuse_resource(members: Members) -> None:
-    """SettingsError for a connector as operators of Kubernetes have it, whose options are further in."""
-    given = {name: value for name, value in members if isinstance(value, str)}
-    if "apiVersion" in given and "kind" in given:
-        raise _broken(
-            f"this is a resource of Kubernetes ({given['kind']}); what is read is its spec.config alone "
-            "(spec.configs of Confluent's), with name, connector.class and tasks.max in it"
-        )
-
-
-# What `GET /connectors?expand=info&expand=status` says of each connector.
-_EXPORTED: Final = frozenset({"info", "status"})
-_FEW: Final = 10
-
-
-def _exported(members: Members) -> Members:
-    """The connector that an export of a worker's has; the same members where this is none.
-
-    SettingsError where it has several, or no configuration.
-    """
-    answers = {name: dict(value) for name, value in members if isinstance(value, Members) and value}
-    if not answers or len(answers) < len(members):
-        return members
-    if not all(each.keys() <= _EXPORTED for each in answers.values()):
-        return members
-    names, one = [printable(name) for name in answers], next(iter(answers.values()))
-    if len(answers) > 1:
-        more = len(names) - _FEW
-        shown = ", ".join(names[:_FEW]) + (f" and {more} more" if more > 0 else "")
-        raise _broken(
-            f"this is an export of {len(answers)} connectors ({shown}), and one is read: keep one of them in "
-            f"the file, or save what GET /connectors/{names[0]} answers, each connector in a file of its own"
-        )
-    found = one.get("info")
-    if not isinstance(found, Members):
-        raise _broken(
-            f"this is an export of the connector {names[0]} without its configuration: save what "
-            "GET /connectors?expand=info answers"
-        )
-    # Lists of tasks are texts in YAML, and options of their own nowhere.
-    return Members(pair for pair in found if pair[0] in {"name", "config"})
-
-
-def _refuse_tool(sentence: str | None) -> None:
-    if sentence is not None:
-        raise _broken(sentence)
-
-
-def _flat(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
-    """Return the options of either shape; in the second one `name` is next to `config`."""
-    members = _exported(members)
-    _refuse_resource(members)
-    _refuse_tool(other_tool(name for name, value in members if isinstance(value, Members)))
-    configs = [value for name, value in members if name == "config" and isinstance(value, Members)]
-    if not configs:
-        return members
-    for name, value in members:
-        if name == "initial_state":
-            problems.add(name, "is for the request that creates a connector in a worker; remove it")
-        elif name not in {"name", "config"} and not isinstance(value, _OF_ANSWERS.get(name, ())):
-            problems.add(name, 'is next to "config"; move it inside')
-    if len(configs) > 1:
-        problems.add("config", "given twice; keep one of them")
-    outer = [(name, value) for name, value in members if name == "name"]
-    inner = [pair for pair in configs[0] if pair not in outer[:1]]
-    return [*outer, *inner]
+        raise broken(f"{error}; {_SHAPES}" if error.is_shape else str(error)) from None
+    return _texts(flat(members, problems), problems)
 
 
 def _texts(members: Sequence[tuple[str, object]], problems: Problems) -> list[tuple[str, str]]:

@@ -21,9 +21,12 @@ _INTRODUCTION: Final = """\
 
 One JSON file, flat or `{"name": .., "config": {..}}` as Kafka Connect takes them, also in an export of one
 connector (`GET /connectors?expand=info`), or a Java `.properties` file, or YAML (`.yaml`, `.yml`) in the
-JSON's shapes, a list being its texts with commas. Values may be texts, numbers or booleans. `${env:NAME}`,
+JSON's shapes, a list being its texts with commas. Kubernetes' resources of connectors (Strimzi's
+`KafkaConnector`, Confluent's `Connector`) are read as they are: `state`, `autoRestart` and all else that is
+their operator's decides nothing. Values may be texts, numbers or booleans. `${env:NAME}`,
 `${file:PATH:KEY}` and `${dir:PATH:FILE}` are replaced by an environment variable, by an entry of a
-`.properties` file, and by a file's content. `--set option=value` wins over the file.
+`.properties` file, and by a file's content (`${directory:..}` is the same as `${dir:..}`).
+`--set option=value` wins over the file.
 
 All problems are reported at once. Secrets are never shown; an option whose value came from a reference is
 shown as the reference (but for those that are worked out of another vendor's, which have its value).

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from headrace.model.text_formatting import HINTED, did_you_mean
@@ -44,10 +44,14 @@ class Foreign:
 
     `is_leftover` is asked with an option and its text. `trimmed`: options of ours whose values that connector
     takes without blanks around them. `may_be_empty`: those that are as good as left out where they are empty.
+    `meant`: by the names that people take for its options, the option. `given`: all that the configuration
+    has, as which no other line of it is meant.
     """
 
     owner: str = ""
     names: tuple[str, ...] = ()
+    meant: Mapping[str, str] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
     is_leftover: Callable[[str, str], bool] = lambda _option, _text: False
     trimmed: frozenset[str] = frozenset()
     may_be_empty: frozenset[str] = frozenset()
@@ -156,8 +160,8 @@ def _unknown(option: str, layer: Mapping[str, str], foreign: Foreign, *, is_hint
         return _of_store(store[1], layer)
     if option.endswith("replace.null.with.default"):
         return NULL_DEFAULTS
-    close = suggested(option, (*SPELLINGS, *foreign.names)) if is_hinted else None
-    if close is not None and close not in foreign.names:
+    close = foreign.meant.get(option) or _suggested(option, foreign) if is_hinted else None
+    if close is not None and not _is_its_own(close, foreign):
         # Its name of today, whichever of its names was resembled.
         known = CANONICAL.get(close, close)
         close = known if are_of_one_group(close, known) or is_like_after_groups(option, close) else None
@@ -165,9 +169,30 @@ def _unknown(option: str, layer: Mapping[str, str], foreign: Foreign, *, is_hint
     if is_hinted and close is None and role in client_names.KNOWN:
         named = override_meant(role, rest)
         close = None if named is None else f"{role}.override.{named}"
-    close = close or _within(option)
+    if not option.startswith(_CONVERTERS):
+        close = close or _within(option)
+    if close in foreign.given:
+        close = None
     whose = f"{foreign.owner} or of Headrace" if foreign.owner else "Headrace"
     return f"is not an option of {whose}; {did_you_mean(close, otherwise='remove it')}"
+
+
+_CONVERTERS: Final = ("key.converter.", "value.converter.", "header.converter.")
+
+
+def _is_its_own(option: str, foreign: Foreign) -> bool:
+    """Whether another vendor's connector has this name, or Connect for it."""
+    return option in foreign.names or (bool(foreign.owner) and option.startswith(_CONVERTERS))
+
+
+def _suggested(option: str, foreign: Foreign) -> str | None:
+    """The known name that one resembles; of a converter's options one of the same converter."""
+    known = (*SPELLINGS, *foreign.names)
+    group = next(filter(option.startswith, _CONVERTERS), None)
+    if group is None:
+        return suggested(option, known)
+    close = suggested(option, (name for name in known if name.startswith(group)))
+    return close if close is not None and is_like_after_groups(option, close) else None
 
 
 def _within(option: str) -> str | None:

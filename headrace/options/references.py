@@ -18,11 +18,15 @@ from headrace.options.record_forms import KINDS
 from headrace.options.vendor import CLASSES, OTHER_SINKS, OTHER_SOURCES
 
 _BEGIN: Final = "${"
+# As pages of Kafka's and of Strimzi's name the provider that is `dir` in others.
+_KIND_OF: Final = {"directory": "dir"}
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
     """One reference as it was written, and from where to where; `path` is None where it has one colon.
+
+    `provider` is the kind that its name stands for, of the names that are usual for one.
 
     As in Connect, the path ends at the first colon, and the key may have others.
     """
@@ -43,14 +47,20 @@ def references_in(text: str) -> Iterator[Reference]:
         found = _next(text, found.end)
 
 
+def kind_of(provider: str) -> str:
+    """Return the kind of a provider of references by its name: the name itself, but for usual other ones."""
+    return _KIND_OF.get(provider, provider)
+
+
 def _next(text: str, start: int) -> Reference | None:
     begin = text.find(_BEGIN, start)
     while begin >= 0:
         close = text.find("}", begin)
         if close < 0:
             return None
-        provider, colon, rest = text[begin + len(_BEGIN) : close].partition(":")
+        named, colon, rest = text[begin + len(_BEGIN) : close].partition(":")
         if colon:
+            provider = kind_of(named)
             path, second, key = rest.partition(":")
             whole = text[begin : close + 1]
             if second:

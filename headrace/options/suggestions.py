@@ -117,6 +117,8 @@ _OTHERWISE: Final = {
     "S3_SINK": OTHER_SINKS[1],
     "S3Source": CONFLUENT_SOURCE,
     "S3SinkConnectorDeprecated": OTHER_SINKS[2],
+    # Redpanda's, which has the options of Aiven's.
+    "com.redpanda.kafka.connect.s3.S3SinkConnector": OTHER_SINKS[0],
 }
 
 
@@ -134,11 +136,23 @@ def unknown_class(named: str) -> str | None:
         alike = [each for each in alike if each in CLASSES]
     meant = meant or similar(named, alike, least=_ALIKE_CLASS)
     expected = f"expected {CONNECTOR.expected}; its options are looked at once it is one of these"
+    if named in _OF_THE_CLOUD:
+        expected += _CLOUD
     return expected if meant is None else f"{did_you_mean(meant, otherwise='')} {expected}"
 
 
+_OF_THE_CLOUD: Final = frozenset({"S3_SINK", "S3Source"})
+_CLOUD: Final = (
+    ", and those of Confluent Cloud have other names there: input.data.format is value.converter, "
+    "output.data.format is format.class, time.interval is partitioner.class with path.format, "
+    "compression.codec is s3.compression.type, kafka.api.key and .secret are of sasl.jaas.config"
+)
 _TOOLS: Final = (
-    ("Redpanda Connect", frozenset({"input", "output"}), "docs/moving-from-redpanda-connect.md"),
+    (
+        "Redpanda Connect",
+        frozenset({"input", "output", "input_resources", "output_resources"}),
+        "docs/moving-from-redpanda-connect.md",
+    ),
     ("Vector", frozenset({"sources", "sinks"}), "docs/moving-from-vector.md"),
 )
 # A name at the beginning of a line that has no value next to it.

@@ -17,9 +17,16 @@ from typing import Final
 
 from headrace.model.errors import InvalidConfiguration
 from headrace.options import client_names
-from headrace.options.configuration_text import Members, PropertiesError, parse_properties
+from headrace.options.configuration_text import PropertiesError, parse_properties
+from headrace.options.connector_shapes import Members
 from headrace.options.given import Problem, Problems, SettingsError, canonical
-from headrace.options.references import NO_REFERENCE_LIMITS, PROVIDERS, ReferenceLimits, plain_path
+from headrace.options.references import (
+    NO_REFERENCE_LIMITS,
+    PROVIDERS,
+    ReferenceLimits,
+    kind_of,
+    plain_path,
+)
 from headrace.options.value_types import listed
 
 _POLICY: Final = "connector.client.config.override.policy"
@@ -168,7 +175,7 @@ def _limits_by_kind(given: Mapping[str, str]) -> dict[str, list[tuple[str, str]]
     names = listed(given.get(PROVIDERS, ""))
     for name in dict.fromkeys([*names, *providers]):
         about = providers.get(name, {})
-        kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else name
+        kind = _KINDS.get(about["class"].rpartition(".")[2]) if "class" in about else kind_of(name)
         if kind in _PARAMETERS:
             text = about.get(_PARAMETERS[kind], "")
             if name in names or text:

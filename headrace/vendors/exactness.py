@@ -184,7 +184,9 @@ def _changed_by(step: TransformStep) -> frozenset[Aspect]:
     match step.transform:
         case chain.Filter():
             return frozenset({Aspect.RECORDS})
-        case chain.InsertHeader() | chain.DropHeaders() | chain.FieldTime() | chain.WallClock():
+        case chain.InsertHeader() | chain.DropHeaders():
+            return frozenset({Aspect.HEADERS})
+        case chain.FieldTime() | chain.WallClock() | chain.TimeHeaders():
             return frozenset({Aspect.HEADERS})
         case chain.HeaderFrom(which=which, moves=moves):
             return frozenset({Aspect.HEADERS, _ASPECTS[which]} if moves else {Aspect.HEADERS})

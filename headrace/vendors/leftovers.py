@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from headrace.names.archive_names import LayoutName
 from headrace.options import client_names
 from headrace.options.choices import InputLayout
 from headrace.options.declarations import reading_options, record_options, restore_options
@@ -112,6 +113,32 @@ def foreign_to(
     return _of_source(found) if way is Direction.SOURCE else found
 
 
+# What S3's own tools, other connectors, and Confluent Cloud call options of Confluent's.
+_OF_CONFLUENT: Final = {
+    "input.data.format": "value.converter",
+    "input.key.format": "key.converter",
+    "output.data.format": "format.class",
+    "s3.endpoint": "store.url",
+    "s3.endpoint.url": "store.url",
+    "s3.url": "store.url",
+    "s3.path.style.access": "s3.path.style.access.enabled",
+    "s3.force.path.style": "s3.path.style.access.enabled",
+    "s3.pathstyle.access": "s3.path.style.access.enabled",
+    "s3.prefix": "topics.dir",
+    "s3.bucket.prefix": "topics.dir",
+    "s3.bucket": "s3.bucket.name",
+    "s3.compression.codec": "s3.compression.type",
+    "s3.encryption.algorithm": "s3.ssea.name",
+    "s3.sse.algorithm": "s3.ssea.name",
+    "s3.sse.name": "s3.ssea.name",
+    "s3.kms.key.id": "s3.sse.kms.key.id",
+}
+_MEANT: Final = {
+    LayoutName.CONFLUENT: _OF_CONFLUENT,
+    LayoutName.AIVEN: {"aws.s3.bucket": "aws.s3.bucket.name"},
+}
+
+
 # Options of Aiven's sink by their own names: without a layout its source declares them and reads none.
 _OF_AIVENS_ROWS: Final = frozenset(
     option.name
@@ -132,7 +159,7 @@ def _of_others(
     vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
 ) -> Foreign:
     if vendor is not None:
-        return Foreign(owner=vendor.name, names=names_of(vendor))
+        return Foreign(owner=vendor.name, names=names_of(vendor), meant=_MEANT.get(vendor.layout, {}))
     if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:
         return Foreign()
 

@@ -255,6 +255,8 @@ def _load(
         file = with_our_names(file, references, problems)
         overrides = with_our_names(overrides, references, problems)
     foreign = foreign_to(vendor, with_class({**file, **overrides}, references), vendors)
+    if vendor is not None:
+        foreign = replace(foreign, given=frozenset(map(str.strip, names)))
     gathered = gather(
         file, overrides, worker_config, references=references, problems=problems, foreign=foreign
     )

@@ -50,6 +50,7 @@ OF_ALIASES: Final = frozenset(
         "format.from.pattern",
         "format.to.pattern",
         "header.name",
+        "header.prefix.name",
         "key.enforce.uniqueness",
         "key.field.name",
         "key.field.regex",

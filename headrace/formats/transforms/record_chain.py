@@ -40,7 +40,7 @@ from headrace.formats.transforms.header_topic_steps import (
 )
 from headrace.formats.transforms.step_values import RefusedRows
 from headrace.formats.transforms.struct_objects import chosen_column, with_column
-from headrace.formats.transforms.time_steps import field_time, wall_clock
+from headrace.formats.transforms.time_steps import field_time, time_headers, wall_clock
 from headrace.formats.transforms.timestamp_steps import convert_time
 from headrace.formats.transforms.value_steps import cast, mask_field
 from headrace.model.clock import wall_ms
@@ -179,6 +179,7 @@ _STEPS: Final[dict[type[smt.Transform], Apply]] = {
     smt.MaskField: mask_field,
     smt.Cast: cast,
     smt.FieldTime: field_time,
+    smt.TimeHeaders: time_headers,
     smt.Flatten: flatten,
     smt.SetSchemaMetadata: set_schema_metadata,
     smt.ExtractNewRecordState: extract_new_record_state,

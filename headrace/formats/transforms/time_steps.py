@@ -1,4 +1,4 @@
-"""Lenses' two steps that write times into headers: one of the record, and the wall clock's."""
+"""Lenses' steps that write times into headers: one of the record, and the wall clock's."""
 
 from collections.abc import Callable
 from datetime import date, tzinfo
@@ -18,9 +18,10 @@ from headrace.formats.transforms.header_topic_steps import headers_of, text_head
 from headrace.formats.transforms.step_values import Members, Refused, RefusedRows, members_of, value_of
 from headrace.formats.transforms.struct_objects import StructObjects, chosen_column
 from headrace.model.clock import moment_at
+from headrace.model.columns import Headers
 from headrace.names.date_fields import read_zone
 from headrace.names.date_pattern import DatePattern
-from headrace.options.transforms.chain import FieldTime, TimeTarget, WallClock
+from headrace.options.transforms.chain import FieldTime, TimeHeaders, TimeTarget, WallClock
 
 _HOUR_MS: Final = 3_600_000
 _MINUTE_MS: Final = 60_000
@@ -71,6 +72,34 @@ def field_time(step: FieldTime, records: ConvertedRecords, refused: RefusedRows)
             refused.add(offset, str(error))
             value = None
         headers.append((*each, (step.header, value)))
+    return [with_headers(records, headers)]
+
+
+def time_headers(
+    step: TimeHeaders, records: ConvertedRecords, refused: RefusedRows
+) -> list[ConvertedRecords]:
+    """Each record's own time after its other headers, once for each pattern.
+
+    Windows are counted from 1970, whatever the zone is. A record without a time is refused: Lenses' class
+    takes the clock's for it, which is another one each time the record is read.
+    """
+    zone = read_zone(step.timezone)
+    known: dict[int, Headers] = {}
+    headers = []
+    records_ms, offsets = records.records.timestamps_ms.tolist(), records.records.offsets.tolist()
+    for each, moment, offset in zip(headers_of(records), records_ms, offsets, strict=True):
+        if moment < 0:
+            refused.add(offset, "the record has no time")
+            headers.append(each)
+            continue
+        begun = moment - moment % step.window_ms if step.window_ms else moment
+        try:
+            if begun not in known:
+                known[begun] = tuple((name, _text(dates, begun, zone)) for name, dates in step.headers)
+            headers.append(each + known[begun])
+        except Refused as error:
+            refused.add(offset, str(error))
+            headers.append(each)
     return [with_headers(records, headers)]
 
 
@@ -254,10 +283,7 @@ def _header(step: FieldTime, moment: int, zone: tzinfo) -> MadeHeader:
     match step.target:
         case TimeTarget.STRING:
             assert step.writes is not None, "settings are checked: text has a pattern"
-            try:
-                return text_header(step.writes.text(moment, zone).encode())
-            except ValueError as error:
-                raise Refused(str(error)) from None
+            return _text(step.writes, moment, zone)
         case TimeTarget.UNIX:
             number = towards_zero(moment, -step.precision) if step.precision < 0 else moment * step.precision
             return MadeHeader.of(str(number).encode(), ConnectValue(_UNIX, number))
@@ -268,6 +294,13 @@ def _header(step: FieldTime, moment: int, zone: tzinfo) -> MadeHeader:
     number = shown // step_values.DAY_MS if step.target is TimeTarget.DATE else shown
     schema = schema_of_arrow(TARGETS[step.target][0])
     return MadeHeader.of(time_text(shown).encode(), ConnectValue(schema, number))
+
+
+def _text(dates: DatePattern, moment: int, zone: tzinfo) -> MadeHeader:
+    try:
+        return text_header(dates.text(moment, zone).encode())
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 def _part_of_day(step: FieldTime, moment: int, zone: tzinfo) -> int:

@@ -236,6 +236,15 @@ class WallClock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimeHeaders:
+    """The record's own time as headers: Lenses' `InsertRecordTimestampHeaders`. `window_ms` 0: none."""
+
+    headers: tuple[tuple[str, DatePattern], ...]
+    window_ms: int
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Flatten:
     """Fields of fields become fields, their names with the delimiter between."""
 
@@ -326,6 +335,7 @@ Transform = (
     | Filter
     | FieldTime
     | WallClock
+    | TimeHeaders
     | Flatten
     | ConvertTime
     | SetSchemaMetadata
@@ -352,7 +362,9 @@ class TransformStep:
                 return frozenset(KeyOrValue) if drops_from_key else frozenset({KeyOrValue.VALUE})
             case FieldTime(which=which):
                 return frozenset() if which is None else frozenset({which})
-            case RegexRouter() | TimestampRouter() | InsertHeader() | DropHeaders() | Filter() | WallClock():
+            case RegexRouter() | TimestampRouter() | InsertHeader() | DropHeaders() | Filter():
+                return frozenset()
+            case WallClock() | TimeHeaders():
                 return frozenset()
             case _:
                 return frozenset({self.transform.which})

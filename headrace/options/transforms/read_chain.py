@@ -16,6 +16,7 @@ from headrace.options.topic_expressions import matches, replaced
 from headrace.options.transforms import chain as smt
 from headrace.options.transforms.alias_options import AliasOptions
 from headrace.options.transforms.readers import PREDICATES, TRANSFORM_NAMES, TRANSFORMS
+from headrace.options.transforms.vendor_readers import INSTEAD
 from headrace.options.value_types import listed
 
 T = TypeVar("T")
@@ -90,14 +91,17 @@ def _read(options: AliasOptions, readers: Mapping[str, Callable[[AliasOptions], 
         return None
     read = readers.get(name.strip())
     if read is None:
-        # Java's class names share their beginning, so that all of them resemble each other.
-        close = similar(name.strip(), readers, least=0.85)
-        hint = did_you_mean(close, otherwise=f"known are {known}")
-        options.refuse(
-            "type", f"this class does not run here; {hint}{f' Known are {known}' if close else ''}"
-        )
+        options.refuse("type", f"this class does not run here; {_meant(name.strip(), readers, known)}")
         return None
     return read(options)
+
+
+def _meant(name: str, readers: Iterable[str], known: str) -> str:
+    if name in INSTEAD:
+        return f"{INSTEAD[name]}. Known are {known}"
+    # Java's class names share their beginning, so that all of them resemble each other.
+    close = similar(name, readers, least=0.85)
+    return f"known are {known}" if close is None else f"{did_you_mean(close, otherwise='')} Known are {known}"
 
 
 def _refuse_unknown(options: AliasOptions) -> None:

@@ -1,6 +1,7 @@
 """Classes of Lenses' and Debezium's transforms: what their options mean."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from headrace.options.transforms.alias_options import AliasOptions
@@ -12,6 +13,7 @@ from headrace.options.transforms.chain import (
     FieldTime,
     KeyOrValue,
     NameAdjustment,
+    TimeHeaders,
     TimeTarget,
     Transform,
     WallClock,
@@ -43,10 +45,7 @@ def _field_time(options: AliasOptions) -> Transform | None:
         options.dates("format.from.pattern", each, is_read=True)
         for each in options.names("format.from.pattern")
     ]
-    unit, most = _WINDOWS[options.choice("rolling.window.type", tuple(_WINDOWS), "none") or "none"]
-    size = options.number("rolling.window.size")
-    if unit and (size is None or size > most):
-        options.refuse("rolling.window.size", f"expected a whole number from 1 to {most}")
+    window_ms = _window(options, "none", None)
     precision = PRECISIONS[
         options.choice("unix.precision", tuple(PRECISIONS), "milliseconds") or "milliseconds"
     ]
@@ -70,9 +69,46 @@ def _field_time(options: AliasOptions) -> Transform | None:
         reads=tuple(each for each in reads if each is not None),
         writes=writes,
         precision=precision,
-        window_ms=unit * (size or 0),
+        window_ms=window_ms,
         timezone=zone,
     )
+
+
+def _window(options: AliasOptions, otherwise: str, size_otherwise: int | None) -> int:
+    """How long the windows are in ms, to whose beginning times are cut; 0: there are none."""
+    known = tuple(name for name in _WINDOWS if name != "none" or otherwise == "none")
+    unit, most = _WINDOWS[options.choice("rolling.window.type", known, otherwise) or otherwise]
+    size = options.number("rolling.window.size") or size_otherwise
+    if unit and (size is None or size > most):
+        options.refuse("rolling.window.size", f"expected a whole number from 1 to {most}")
+    return unit * (size or 0)
+
+
+# The headers that a record gets of its time, in their order, and their patterns.
+_TIME_HEADERS: Final = {
+    "year": "yyyy",
+    "month": "MM",
+    "day": "dd",
+    "hour": "HH",
+    "minute": "mm",
+    "second": "ss",
+    "date": "yyyy-MM-dd",
+}
+
+
+def _time_headers(options: AliasOptions, *, rolls: bool = False) -> Transform | None:
+    prefix, zone = options.text("header.prefix.name") or "", options.timezone("timezone")
+    language = (options.filled("locale") or "en").strip().lower()
+    found = []
+    for name, pattern in _TIME_HEADERS.items():
+        option = f"{name}.format"
+        dates = options.dates(option, options.filled(option) or pattern, zone=zone)
+        if dates is not None and language != "en" and any(field.is_word for field in dates.fields):
+            options.refuse("locale", f"is of words that are not known here, and {option} shows some; set en")
+        elif dates is not None:
+            found.append((prefix + name, dates))
+    window_ms = _window(options, "minutes", 15) if rolls else 0
+    return TimeHeaders(headers=tuple(found), window_ms=window_ms, timezone=zone)
 
 
 def _wall_clock(options: AliasOptions) -> Transform | None:
@@ -185,12 +221,29 @@ def _replacement(options: AliasOptions, name: str, text: str, pattern: str) -> s
 VENDOR_TRANSFORMS: Final[dict[str, Callable[[AliasOptions], Transform | None]]] = {
     _LENSES + "TimestampConverter": _field_time,
     _LENSES + "InsertWallclock": _wall_clock,
+    _LENSES + "InsertRecordTimestampHeaders": _time_headers,
+    _LENSES + "InsertRollingRecordTimestampHeaders": partial(_time_headers, rolls=True),
     _DEBEZIUM + "ExtractNewRecordState": _extract_new_record_state,
     _DEBEZIUM + "ByLogicalTableRouter": _by_logical_table_router,
 }
 """By the names of their classes."""
 
 VENDOR_NAMES: Final = (
-    f"{_LENSES}{{InsertWallclock, TimestampConverter}}, {_DEBEZIUM}{{ByLogicalTableRouter, "
-    "ExtractNewRecordState}"
+    f"{_LENSES}{{InsertRecordTimestampHeaders, InsertRollingRecordTimestampHeaders, InsertWallclock, "
+    f"TimestampConverter}}, {_DEBEZIUM}{{ByLogicalTableRouter, ExtractNewRecordState}}"
 )
+
+_OF_FIELDS: Final = "TimestampConverter writes one header of a field's time"
+_OF_CLOCK: Final = "InsertWallclock writes one header of the clock's time"
+INSTEAD: Final = {
+    f"{_LENSES}{name}": what
+    for name, what in {
+        "InsertFieldTimestampHeaders": _OF_FIELDS,
+        "InsertRollingFieldTimestampHeaders": _OF_FIELDS,
+        "InsertWallclockHeaders": _OF_CLOCK,
+        "InsertWallclockDateTimePart": _OF_CLOCK,
+        "InsertRollingWallclock": _OF_CLOCK,
+        "InsertRollingWallclockHeaders": _OF_CLOCK,
+    }.items()
+}
+"""By names of classes that do not run here, and resemble others that mean something else: what there is."""

@@ -45,6 +45,10 @@ _CONNECTOR: Final = (
     needless("enable.conditional.writes", "every object is written on the condition that its name is free"),
     needless("max.files.scan.limit", "names are not searched for: where reading continues is known"),
 )
+_OF_A_CLASS: Final = (
+    "is read by a class of Java, which does not run here; give aws.access.key.id and "
+    "aws.secret.access.key, or s3.credentials.provider.sts.role.arn"
+)
 _S3: Final = (
     kept("s3.bucket.name", "`aws.s3.bucket.name`"),
     changed("s3.region", "`aws.s3.region`; `us-west-2` unless it is given, as there"),
@@ -60,11 +64,10 @@ _S3: Final = (
     changed("s3.credentials.provider.sts.aws.secret.key.id", "`aws.secret.access.key` next to it"),
     changed("s3.credentials.provider.access_key_id", "`aws.access.key.id`; of Aiven's platform"),
     changed("s3.credentials.provider.secret_access_key", "`aws.secret.access.key`; of Aiven's platform"),
-    refused(
-        "s3.credentials.provider.*",
-        "is read by a class of Java, which does not run here; give aws.access.key.id and "
-        "aws.secret.access.key, or s3.credentials.provider.sts.role.arn",
-    ),
+    changed("s3.credentials.provider.role.arn", "`aws.sts.role.arn`; of Nordstrom's provider"),
+    changed("s3.credentials.provider.session.name", "`aws.sts.role.session.name`; of Nordstrom's provider"),
+    changed("s3.credentials.provider.external.id", "`aws.sts.role.external.id`; of Nordstrom's provider"),
+    refused("s3.credentials.provider.*", _OF_A_CLASS),
     kept("aws.access.key.id", "`aws.access.key.id`"),
     kept("aws.secret.access.key", "`aws.secret.access.key`"),
     changed("s3.ssea.name", "`aws.s3.sse`; with `s3.sse.customer.key` it is that key's algorithm"),
@@ -145,6 +148,10 @@ CONFLUENT_OPTIONS: Final[tuple[VendorOption, ...]] = (
     *_OTHERS,
     *CONNECT_OPTIONS,
 )
+PROVIDER_OPTIONS: Final = tuple(
+    row.name for row in CONFLUENT_OPTIONS if row.name.startswith("s3.credentials.provider.")
+)
+"""The names of those by which credentials are found, of both connectors."""
 SOURCE_CREDENTIALS: Final[tuple[VendorOption, ...]] = (
     changed("s3.credentials.provider.aws.access.key.id", "`aws.access.key.id`, which assumes the role"),
     changed("s3.credentials.provider.aws.secret.access.key", "`aws.secret.access.key` next to it"),
@@ -240,6 +247,14 @@ _ROLE_KEYS: Final = {
     "s3.credentials.provider.sts.aws.access.key.id": "aws.access.key.id",
     "s3.credentials.provider.sts.aws.secret.key.id": "aws.secret.access.key",
 }
+_KEYS: Final = ("aws.access.key.id", "aws.secret.access.key")
+# Of a class that several plugins bring: it assumes a role, with the default credentials.
+_OTHER_ROLE_PROVIDER: Final = "com.nordstrom.kafka.connect.auth.AWSAssumeRoleCredentialsProvider"
+_OTHER_ROLE: Final = {
+    "s3.credentials.provider.role.arn": "aws.sts.role.arn",
+    "s3.credentials.provider.session.name": "aws.sts.role.session.name",
+    "s3.credentials.provider.external.id": "aws.sts.role.external.id",
+}
 # As the source has them since 2.5.1.
 _SOURCE_ROLE_KEYS: Final = {
     "s3.credentials.provider.aws.access.key.id": "aws.access.key.id",
@@ -297,18 +312,28 @@ def translate_credentials(given: Translation, *, is_source: bool = False) -> Non
     role_keys = {**_ROLE_KEYS, **(_SOURCE_ROLE_KEYS if is_source else {})}
     for theirs, own in _PLATFORM_KEYS.items():
         given.rename(theirs, own)
-    given.rename("aws.access.key.id", "aws.access.key.id")
-    given.rename("aws.secret.access.key", "aws.secret.access.key")
-    if given.text(_PROVIDER) != _ROLE_PROVIDER:
-        if given.text(_PROVIDER) != _PLATFORM_PROVIDER:
-            given.rename(_PROVIDER, "aws.credentials.provider")
-        for option in (*_ROLE, *role_keys):
-            if given.is_given(option):
-                given.refuse(option, f"means nothing without {_PROVIDER}={_ROLE_PROVIDER}")
+    if given.text(_PROVIDER) == _OTHER_ROLE_PROVIDER:
+        given.unused(*_KEYS, without=f"another {_PROVIDER}")
+    else:
+        for option in _KEYS:
+            given.rename(option, option)
+    needed = f"means nothing without {_PROVIDER}={_ROLE_PROVIDER}"
+    _translate_role(given, {**_ROLE, **role_keys}, _ROLE_PROVIDER, needed)
+    _translate_role(given, _OTHER_ROLE, _OTHER_ROLE_PROVIDER, _OF_A_CLASS)
+    if given.text(_PROVIDER) not in {_ROLE_PROVIDER, _OTHER_ROLE_PROVIDER, _PLATFORM_PROVIDER}:
+        given.rename(_PROVIDER, "aws.credentials.provider")
+
+
+def _translate_role(given: Translation, options: Mapping[str, str], provider: str, otherwise: str) -> None:
+    """Write the role that a provider assumes, of which the first option is the name; its options need it."""
+    if given.text(_PROVIDER) != provider:
+        for option in filter(given.is_given, options):
+            given.refuse(option, otherwise)
         return
-    if not given.is_given(next(iter(_ROLE))):
-        given.refuse(next(iter(_ROLE)), f"is missing; {_ROLE_PROVIDER} assumes this role")
-    for theirs, own in (*_ROLE.items(), *role_keys.items()):
+    name = next(iter(options))
+    if not given.is_given(name):
+        given.refuse(name, f"is missing; {provider} assumes this role")
+    for theirs, own in options.items():
         given.rename(theirs, own)
 
 
@@ -323,8 +348,12 @@ def _translate_encryption(given: Translation) -> None:
         given.unused("s3.sse.customer.key", without="s3.ssea.name=AES256")
     if algorithm.startswith("aws:kms"):
         given.rename("s3.sse.kms.key.id", "aws.s3.sse.kms.key.id")
-    else:
+    elif given.is_given("s3.sse.kms.key.id"):
         given.unused("s3.sse.kms.key.id", without="s3.ssea.name=aws:kms")
+        given.warn(
+            "s3.sse.kms.key.id encrypts no object without s3.ssea.name=aws:kms, as in the other sink; add "
+            "that, or remove it"
+        )
 
 
 def _translate_uploads(given: Translation) -> None:

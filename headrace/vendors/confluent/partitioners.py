@@ -1,14 +1,18 @@
 """Confluent's partitioners as a template of names, and its rotation of all objects of a topic-partition."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from headrace.names.date_fields import DateKind, DateStyle
+from headrace.names.date_fields import DateField, DateKind, DateStyle
 from headrace.names.date_letters import DateDialect
 from headrace.names.date_pattern import DatePatternError, read_date_pattern
 from headrace.names.name_template import read_path
-from headrace.options.value_types import listed
+from headrace.options.sink_forms import LOCALE
+from headrace.options.value_types import FormError, listed
+from headrace.options.vendor import Fate
 from headrace.options.vendor_translation import Translation
 from headrace.vendors.confluent.options import class_of
 
@@ -168,9 +172,7 @@ def _translate_times(given: Translation, partitioner: _Partitioner) -> None:
         _translate_duration(given)
     _require(given, "locale", "en")
     _require(given, "timezone", "UTC")
-    given.rename("locale", "file.name.locale")
-    if partitioner is _Partitioner.TIME:
-        _warn_of_words(given)
+    _translate_locale(given, _shown(given) if partitioner is _Partitioner.TIME else ())
     extractors = {
         "Wallclock": "wallclock",
         "Record": "event",
@@ -185,12 +187,13 @@ def _translate_times(given: Translation, partitioner: _Partitioner) -> None:
     given.own("file.name.timestamp.source", extractors[name], by=option)
 
 
-def _warn_of_words(given: Translation) -> None:
-    """Say where names differ as Java has no words for what Confluent's sink takes for a language."""
-    try:
-        fields = read_date_pattern(given.text(_PATH), DateDialect.JODA).fields
-    except DatePatternError:
-        return  # said already
+def _translate_locale(given: Translation, fields: Sequence[DateField]) -> None:
+    """The language of the words that names show; where they show none any text will do, as it does there."""
+    if not any(each.is_word for each in fields) and not _is_language(given.text("locale")):
+        given.note("locale", Fate.NEEDLESS, "decides nothing, as names have no words of a language")
+        return
+    given.rename("locale", "file.name.locale")
+    # Where names differ as Java has no words for what Confluent's sink takes for a language.
     words = [each.kind for each in fields if each.kind is DateKind.ERA or each.style is DateStyle.LONG]
     if words and "-" in given.text("locale"):
         given.warn(
@@ -198,6 +201,20 @@ def _warn_of_words(given: Translation) -> None:
             "Java 9 and later writes Apr, Fri or CE, as it knows no language of this name; here it is April, "
             "Friday or AD. MMM and EEE are the same in both, and locale=en says that these are meant"
         )
+
+
+def _shown(given: Translation) -> Sequence[DateField]:
+    """What names show of times; nothing where the pattern is broken, which is said already."""
+    with suppress(DatePatternError):
+        return read_date_pattern(given.text(_PATH), DateDialect.JODA).fields
+    return ()
+
+
+def _is_language(text: str) -> bool:
+    with suppress(FormError):
+        LOCALE.parse(text)
+        return True
+    return False
 
 
 def _require(given: Translation, option: str, example: str) -> None:

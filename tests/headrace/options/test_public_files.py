@@ -56,9 +56,9 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "confluent-glue-debezium": (),
     "aiven-strimzi-class": ("did you mean io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector?",),
     "confluent-iceberg-minio": (
-        "did you mean aws.s3.endpoint?",
-        "did you mean s3.path.style.access.enabled?",
-        "s3.force.path.style: is not an option of Confluent's S3 sink or of Headrace; remove it",
+        "s3.endpoint: is not an option of Confluent's S3 sink or of Headrace; remove it",
+        "s3.path.style.access: is not an option of Confluent's S3 sink or of Headrace; did you mean s3.path.",
+        "s3.force.path.style: is not an option of Confluent's S3 sink or of Headrace; did you mean s3.path.",
     ),
     "confluent-issue-177": (),
     "confluent-issue-487": ("leave it out and write file.name.template",),
@@ -97,7 +97,7 @@ _EXPECTED: Final[dict[str, tuple[str, ...]]] = {
     "confluent-two-sinks-mixed": (
         "did you mean aws.access.key.id?",
         "did you mean aws.secret.access.key?",
-        "did you mean aws.s3.endpoint?",
+        "did you mean store.url?",
         "it takes unit=yyyy|MM|dd|HH",
     ),
     "lenses-data-lake-blog": (f"{_FORMER}'flush.interval'=60, 'flush.count'=50)",),

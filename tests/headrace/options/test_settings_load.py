@@ -246,6 +246,22 @@ def test_references_are_replaced_and_shown_as_references() -> None:
     assert describe(settings)["aws.s3.bucket.name"] == "${env:BUCKET}-${env:STAGE}"
 
 
+@pytest.mark.parametrize("provider", ["dir", "directory"])
+def test_a_file_by_either_name_of_the_provider(provider: str) -> None:
+    """Strimzi's page calls it `directory`."""
+    reference = f"${{{provider}:/opt/kafka/external-configuration/s3:bucket}}"
+    files = {"/opt/kafka/external-configuration/s3/bucket": "uploads"}
+    settings = load(
+        json.dumps({**COMPLETE, "aws.s3.bucket.name": reference}),
+        kind="json",
+        environment={},
+        read_file=files.__getitem__,
+    )
+
+    assert settings.s3.bucket == "uploads"
+    assert describe(settings)["aws.s3.bucket.name"] == reference
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
@@ -268,6 +284,14 @@ def test_references_are_replaced_and_shown_as_references() -> None:
             "${dir:/run/secrets:z}",
             "the file /run/secrets/z cannot be read: No such file or directory",
             id="dir",
+        ),
+        pytest.param(
+            "${directory:/run/secrets:z}",
+            "the file /run/secrets/z cannot be read: No such file or directory",
+            id="directory",
+        ),
+        pytest.param(
+            "${directory::x}", "${directory::x} is no reference; expected ${dir:PATH:FILE}", id="no directory"
         ),
     ],
 )

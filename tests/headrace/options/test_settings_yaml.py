@@ -34,6 +34,59 @@ def test_the_shape_of_connect() -> None:
     assert settings.name == "archive"
 
 
+STRIMZI = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaConnector
+metadata:
+  name: archive
+  labels: {strimzi.io/cluster: connect}
+spec:
+  class: io.confluent.connect.s3.S3SinkConnector
+  tasksMax: 2
+  autoRestart: {enabled: true}
+  state: stopped
+  config:
+%s
+status:
+  conditions: [{type: Ready}]
+"""
+CONFLUENT = """\
+apiVersion: platform.confluent.io/v1beta1
+kind: Connector
+metadata: {name: archive-cr, namespace: confluent}
+spec:
+  name: archive
+  class: io.confluent.connect.s3.S3SinkConnector
+  taskMax: 2
+  connectClusterRef: {name: connect}
+  configs:
+%s
+"""
+
+
+@pytest.mark.parametrize("resource", [STRIMZI, CONFLUENT])
+def test_a_connector_as_operators_of_kubernetes_keep_it(resource: str) -> None:
+    """Its name, class and number of tasks are outside of its options, and may be said there again."""
+    options = {
+        "name": "archive",
+        "topics": "orders",
+        "s3.bucket.name": "bucket",
+        "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+        "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+        "flush.size": "3",
+        "bootstrap.servers": "127.0.0.1:9092",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    text = resource % "\n".join(f"    {name}: {value}" for name, value in options.items())
+
+    settings = load(text, kind="yaml", environment={}, read_file=no_file)
+
+    assert (settings.name, settings.identity.tasks_max) == ("archive", 2)
+    assert settings.sink is not None
+    assert settings.sink.topics.names == ("orders",)
+
+
 def test_tags_of_yaml_itself() -> None:
     """They change nothing of a text."""
     text = SINK.replace("records: 7", "records: !!int '7'").replace(": archive", ": !!str archive")
@@ -69,9 +122,19 @@ def test_tags_of_yaml_itself() -> None:
         ),
         pytest.param("a: &x {b: *x}\n", "the YAML is", id="circle"),
         pytest.param(
-            "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnector\nspec: {config: {topics: t}}\n",
-            "this is a resource of Kubernetes (KafkaConnector); what is read is its spec.config",
-            id="Strimzi's",
+            "apiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnect\nspec: {config: {group.id: t}}\n",
+            "this is a resource of Kubernetes (KafkaConnect), and no connector's: those are KafkaConnector",
+            id="workers of Strimzi's",
+        ),
+        pytest.param(
+            "apiVersion: a\nkind: KafkaConnector\nmetadata: {name: a}\nspec: {config: {name: b}}\n",
+            "name: is another one outside of spec.config; keep that one alone",
+            id="another name than the resource's",
+        ),
+        pytest.param(
+            "apiVersion: a\nkind: KafkaConnector\nspec: {config: {topics: a}}\n",
+            "name: is missing",
+            id="a resource without a name",
         ),
     ],
 )

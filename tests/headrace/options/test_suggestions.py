@@ -91,6 +91,10 @@ def test_names_close_in_meaning_are_written_down(name: str, meant: str) -> None:
             "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SourceConnector",
             "io.aiven.kafka.connect.s3.source.S3SourceConnector",
         ),
+        (
+            "com.redpanda.kafka.connect.s3.S3SinkConnector",
+            "io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector",
+        ),
         ("io.confluent.connect.gcs.GcsSinkConnector", None),
         ("io.debezium.connector.mysql.MySqlConnector", None),
     ],
@@ -100,6 +104,12 @@ def test_a_class_that_is_not_known(named: str, meant: str | None) -> None:
     message = unknown_class(named)
     assert message is not None
     assert message.partition("? expected ")[0] == (f"did you mean {meant}" if meant else message)
+
+
+@pytest.mark.parametrize("named", ["S3_SINK", "S3Source"])
+def test_options_of_the_cloud_have_other_names(named: str) -> None:
+    """The class alone would leave them unknown, and `time.interval` a line that decides nothing."""
+    assert "time.interval is partitioner.class with path.format" in (unknown_class(named) or "")
 
 
 @pytest.mark.parametrize("named", ["", "HeadraceSink", "S3SourceConnector"])
@@ -127,7 +137,7 @@ def test_a_class_that_is_known(named: str) -> None:
         ("producer.transactional.id", None),
         ("consumer.linger.ms", None),
         ("producer.partitoner", "producer.partitioner"),
-        ("value.converter.encoding", "value.converter"),
+        ("value.converter.encoding", None),
         ("value.converter.endpiont", "aws.glue.endpoint"),
         ("value.converter.schema.registry.ulr", "schema.registry.url"),
         ("eror.tolerance", "errors.tolerance"),

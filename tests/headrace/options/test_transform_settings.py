@@ -206,6 +206,26 @@ _KNOWN = "known are org.apache.kafka.connect.transforms.{DropHeaders, Filter, In
             "transforms.a.header.name: is missing; expected the name of the header",
         ),
         (
+            one(LENSES + "InsertRecordTimestampHeaders", locale="de", date_format="EEE"),
+            "is of words that are not known here, and date.format shows some; set en",
+        ),
+        (
+            one(LENSES + "InsertRecordTimestampHeaders", rolling_window_size="5"),
+            "is not an option of InsertRecordTimestampHeaders; remove it",
+        ),
+        (
+            one(LENSES + "InsertRollingRecordTimestampHeaders", rolling_window_size="61"),
+            "transforms.a.rolling.window.size = '61': expected a whole number from 1 to 60",
+        ),
+        (
+            one(LENSES + "InsertRollingRecordTimestampHeaders", rolling_window_type="none"),
+            "transforms.a.rolling.window.type = 'none': expected one of hours, minutes, seconds",
+        ),
+        (
+            one(LENSES + "InsertFieldTimestampHeaders", field="_value.ts"),
+            "this class does not run here; TimestampConverter writes one header of a field's time. Known",
+        ),
+        (
             one(LENSES + "InsertWallclock", header_name="h", timezone="Mars"),
             "expected a time zone such as UTC, Europe/Berlin or +02:00",
         ),

@@ -96,6 +96,7 @@ def test_what_is_allowed_is_read(folder: Path) -> None:
         "${file:allowed/s.properties:p}",
         "${file:FOLDER/nowhere:p}",
         "${dir:FOLDER:whole}",
+        "${directory:FOLDER:whole}",
         "${dir:FOLDER/allowed:../whole}",
         "${dir:FOLDER/allowed/..:whole}",
         "${env:DB_PASSWORD}",

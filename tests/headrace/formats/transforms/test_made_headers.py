@@ -143,6 +143,61 @@ def test_times_of_lenses_have_the_type_that_is_asked_for(target: dict[str, str],
     assert json.loads(row)["headers"] == {"h": value}
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "found"),
+    [
+        (
+            "InsertRecordTimestampHeaders",
+            {},
+            ["2023", "11", "14", "22", "13", "20", "2023-11-14"],
+        ),
+        (
+            "InsertRecordTimestampHeaders",
+            {"timezone": "Asia/Tokyo", "year.format": "yy", "date.format": "EEE", "locale": "en"},
+            ["23", "11", "15", "07", "13", "20", "Wed"],
+        ),
+        (
+            "InsertRollingRecordTimestampHeaders",
+            {},
+            ["2023", "11", "14", "22", "00", "00", "2023-11-14"],
+        ),
+        (
+            "InsertRollingRecordTimestampHeaders",
+            {"rolling.window.type": "HOURS", "rolling.window.size": "12", "timezone": "+05:30"},
+            ["2023", "11", "14", "17", "30", "00", "2023-11-14"],
+        ),
+        (
+            "InsertRollingRecordTimestampHeaders",
+            {"rolling.window.type": "minutes", "rolling.window.size": "7"},
+            ["2023", "11", "14", "22", "13", "00", "2023-11-14"],
+        ),
+    ],
+)
+def test_a_records_time_as_headers(kind: str, options: dict[str, str], found: list[str]) -> None:
+    """By which Lenses' page partitions: windows are of the time since 1970, and not of the hour."""
+    step = {"type": LENSES + kind, "header.prefix.name": "at_", **options}
+    (row,) = _encoded({**_lenses("JSON"), **chain(step)}, {})
+
+    names = ["year", "month", "day", "hour", "minute", "second", "date"]
+    headers = json.loads(row)["headers"]
+    assert headers == {f"at_{name}": text for name, text in zip(names, found, strict=True)}
+    assert list(headers) == [f"at_{name}" for name in names]
+
+
+def test_a_record_without_a_time_is_refused() -> None:
+    """The clock would give it another one each time it is read."""
+    options = {**_lenses("JSON"), **chain({"type": f"{LENSES}InsertRecordTimestampHeaders"})}
+    settings = load(json.dumps(options), kind="json", environment={"HOME": "/x"}, read_file=str).sink
+    assert settings is not None
+    rows = kafka_records([(b"{}", b"k", (), time) for time in (-1, NOW_MS)])
+
+    found = sink_records(settings, lambda: NOW_MS).convert(rows)
+
+    assert [len(run) for run in found.runs] == [1]
+    (fault,) = found.faults
+    assert "the record has no time" in str(fault)
+
+
 def test_the_wall_clock_is_a_text() -> None:
     """Also as milliseconds, as Lenses has it."""
     step = {"type": f"{LENSES}InsertWallclock", "header.name": "h", "value.type": "epoch"}

@@ -73,6 +73,17 @@ def test_words_of_a_locale_with_a_country(locale: str, pattern: str, *, is_said:
     assert _said(settings, "locale") is is_said
 
 
+@pytest.mark.parametrize("locale", ["en_US_POSIX", "en_US.UTF-8", "English", "C", "de-Latn-DE"])
+def test_a_locale_decides_nothing_without_words(locale: str) -> None:
+    """Java takes any text for a language, and numbers are the same in all of them."""
+    numbers = {**_TIMED, "path.format": "YYYY/MM"}
+    settings = sink_settings({**numbers, "locale": locale})
+    assert settings.sink == sink_settings({**numbers, "locale": "en"}).sink
+
+    with pytest.raises(SettingsError, match=r"locale = '.*': expected a language"):
+        sink_settings({**_TIMED, "path.format": "YYYY/MMM", "locale": locale})
+
+
 @pytest.mark.parametrize(
     ("form", "codec"),
     [("avro.Avro", {"avro.codec": "deflate"}), ("parquet.Parquet", {"parquet.codec": "gzip"})],

@@ -10,7 +10,7 @@ from headrace.names.archive_names import LayoutName
 from headrace.options import Settings, SettingsError
 from headrace.options.choices import Compression
 from headrace.options.given import Problems
-from headrace.options.settings import RoleCredentials
+from headrace.options.settings import DefaultCredentials, RoleCredentials
 from headrace.options.sink_settings import (
     NameTimeSource,
     NullValues,
@@ -266,6 +266,47 @@ def test_a_role_is_assumed_as_confluents_provider_does() -> None:
     assert "hunter2" not in repr(settings)
 
 
+_NORDSTROM: Final = "com.nordstrom.kafka.connect.auth.AWSAssumeRoleCredentialsProvider"
+
+
+def test_a_role_is_assumed_as_nordstroms_provider_does() -> None:
+    """Which several plugins bring: with the default credentials whatever keys there are."""
+    settings = _load(
+        SMALL,
+        {
+            "aws.access.key.id": "AKIA",
+            "aws.secret.access.key": "${env:SECRET}",
+            "s3.credentials.provider.class": _NORDSTROM,
+            "s3.credentials.provider.role.arn": "arn:aws:iam::123456789012:role/archive",
+            "s3.credentials.provider.session.name": "session",
+            "s3.credentials.provider.external.id": "ext",
+        },
+    )
+
+    found = settings.s3.credentials
+    assert isinstance(found, RoleCredentials)
+    assert (found.session_name, found.external_id) == ("session", "ext")
+    assert isinstance(found.source, DefaultCredentials)
+
+
+def test_another_class_with_such_options_is_refused() -> None:
+    """What they mean is that class's own."""
+    changes = {
+        "s3.credentials.provider.class": "org.example.AssumeRole",
+        "s3.credentials.provider.role.arn": "arn:aws:iam::123456789012:role/archive",
+    }
+    found = _problems(SMALL, changes)
+
+    assert any("role.arn" in each and "is read by a class of Java" in each for each in found), found
+
+
+def test_a_key_of_kms_without_kms_is_said() -> None:
+    """The objects are not encrypted with it, here and there, as their bucket's owner may believe."""
+    (said,) = [each for each in _load(SMALL, {"s3.sse.kms.key.id": "k"}).warnings if "encrypts" in each]
+
+    assert said.startswith("s3.sse.kms.key.id encrypts no object without s3.ssea.name=aws:kms")
+
+
 def test_tags_encryption_and_retries_are_kept() -> None:
     """As uploads have them."""
     sink = _sink(
@@ -414,8 +455,8 @@ def test_the_modes_that_write_values_alone_pass() -> None:
             "aws.access.key.id:",
         ),
         (
-            {"flush.sizes": "1"},
-            "flush.sizes: is not an option of Confluent's S3 sink or of Headrace; did you mean flush.size",
+            {"rotate.intervall.ms": "1"},
+            "rotate.intervall.ms: is not an option of Confluent's S3 sink or of Headrace; did you mean rot",
         ),
     ],
     ids=lambda value: "" if isinstance(value, dict) else str(value).partition(":")[0],
