@@ -504,6 +504,13 @@ MUTATIONS: Final = {
         "return self.taken < self.objects and self.share_bytes > 0",
         "return self.share_bytes > 0",
     ),
+    "a stop after rows alone": Mutation(
+        "source",
+        "a batch ends after job.max.seconds in an object whose rows are filtered out, too",
+        "spark/source/pipeline.py",
+        "return rows.after != self._start and now >= self._at",
+        "return len(rows) > 0 and rows.after != self._start and now >= self._at",
+    ),
     "open objects": Mutation(
         "sink",
         "a slot has at most max.open.files open",

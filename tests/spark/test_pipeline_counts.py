@@ -209,7 +209,7 @@ def rows(count: int, after: int) -> RowBatch:
 @pytest.mark.parametrize("count", [0, 1])
 @pytest.mark.parametrize(("is_anywhere", "last"), [(False, 2), (True, 1)])
 def test_a_stop_comes_further_than_the_batch_before(*, is_anywhere: bool, count: int, last: int) -> None:
-    """Rows that are filtered out are committed as far as they are read: a slot gave nothing back for hours."""
+    """Rows that are filtered out are committed as far as they are read: a slot kept its core for hours."""
     is_stopped = threading.Event()
 
     def decode(*_: Any) -> Iterator[RowBatch]:
