@@ -1,7 +1,7 @@
 """Options that a frame has no place for, and what to use instead; pure.
 
-Those of Spark's file sources, its source for Kafka and Auto Loader have other names here; `rows=columns` takes no formats
-without columns, and no options that make records of rows.
+Those of Spark's file sources, of its source for Kafka and of Auto Loader have other names here;
+`rows=columns` takes no formats without columns, and no options that make records of rows.
 """
 
 from collections.abc import Mapping
