@@ -281,8 +281,8 @@ MUTATIONS: Final = {
         "sink",
         "offsets of several partitions are set together, or none of them",
         "ingest/sink/archive.py",
-        "        for partition in offsets:\n            refused",
-        "        for partition in list(offsets)[:1]:\n            refused",
+        "        for partition, offset in offsets.items():\n            refused",
+        "        for partition, offset in list(offsets.items())[:1]:\n            refused",
     ),
     "the ledger before the group": Mutation(
         "sink",
