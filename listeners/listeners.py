@@ -368,6 +368,8 @@ class Listeners:
                 prefix=settings.prefix,
                 requester_pays=settings.requester_pays,
                 skip_through=self._skip_through.get(bucket),
+                # Objects of an archive are restored with others, or without those that are not there.
+                is_read_without=self._settings.format.restore is None,
             ),
             post=self._post,
             counters=self._counters,

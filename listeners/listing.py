@@ -5,7 +5,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Protocol
+
+import structlog
 
 from headrace.aws.aws_errors import is_unknown_to_store, may_be_about_credentials
 from headrace.aws.store_answers import (
@@ -17,7 +20,7 @@ from headrace.aws.store_answers import (
     stuck,
     without_etag,
 )
-from headrace.model.errors import HeadraceError, ObjectMissing
+from headrace.model.errors import HeadraceError, ObjectError, ObjectMissing
 from headrace.model.objects import ListingPage, S3Object, is_directory_bucket
 from listeners.discovery_events import (
     Backoff,
@@ -30,9 +33,14 @@ from listeners.discovery_events import (
     translated_errors,
 )
 
+_log = structlog.get_logger(__name__)
+
 PAGES_IN_FLIGHT: Final = 4
 _HEADS_AT_ONCE: Final = 8
 _PAUSES: Final = Backoff(first=1.0, longest=20.0)
+# Of which each is told once.
+_REFUSED_KEPT: Final = 1000
+_OTHERS_TRIED: Final = 10
 
 
 class ListClient(Protocol):
@@ -47,12 +55,16 @@ class ListClient(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """What is listed. `skip_through` leaves out, in every listing, keys up to and including that one."""
+    """What is listed. `skip_through` leaves out, in every listing, keys up to and including that one.
+
+    `is_read_without`: other objects may be read though S3 refuses to tell of one, as nothing hangs on it.
+    """
 
     name: str
     prefix: str = ""
     requester_pays: bool = False
     skip_through: str | None = None
+    is_read_without: bool = True
 
     @property
     def url(self) -> str:
@@ -80,6 +92,7 @@ class Listed:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Answer:
     objects: tuple[S3Object, ...]
+    refused: tuple[str, ...]
     last_key: str | None
     token: str | None
     seconds: float
@@ -117,6 +130,7 @@ class Lister:
         self._changed = asyncio.Event()
         self._is_paused = False
         self._shows_restores = False
+        self._refused: set[str] = set()
         self.is_failing = False
         """Whether the bucket cannot be listed at present."""
 
@@ -150,6 +164,7 @@ class Lister:
                     after_key=position,
                     through_key=None if token is None else answer.last_key,
                     objects=answer.objects,
+                    refused=answer.refused,
                 )
             )
             last_key = position = answer.last_key or last_key
@@ -204,8 +219,8 @@ class Lister:
             begun = self._clock()
             try:
                 page = await self._list(after=after, token=token)
-                heads = await self._heads(page)
-                answer = self._parsed(page, heads, sent=token, seconds=self._clock() - begun)
+                heads, refused = await self._heads(page)
+                answer = self._parsed(page, heads, refused, sent=token, seconds=self._clock() - begun)
                 if answer.token is not None and answer.last_key is not None and answer.last_key in ends:
                     raise stuck(self._bucket.url)
             except HeadraceError as error:
@@ -252,28 +267,58 @@ class Lister:
         prefix = self._bucket.prefix
         return [entry for entry in page.get("Contents", ()) if entry.get("Key", prefix).startswith(prefix)]
 
-    async def _heads(self, page: Mapping[str, Any]) -> dict[str, S3Object | None]:
-        """What HEAD says of objects that the page shows without their ETags; None of one that is gone."""
+    async def _heads(self, page: Mapping[str, Any]) -> tuple[dict[str, S3Object | None], tuple[str, ...]]:
+        """What HEAD says of objects that the page shows without their ETags; None of one that is left out.
+
+        That is one that is gone, or refused while others are answered: a sentence of each of the latter.
+        """
         keys = without_etag(self._of_prefix(page))
-        heads: dict[str, S3Object | None] = {}
+        answers: dict[str, S3Object | ObjectError | None] = {}
         for begin in range(0, len(keys), _HEADS_AT_ONCE):
             some = keys[begin : begin + _HEADS_AT_ONCE]
-            heads |= zip(some, await asyncio.gather(*map(self._head, some)), strict=True)
-        return heads
+            answers |= zip(some, await asyncio.gather(*map(self._head, some)), strict=True)
+        refused = {key: found for key, found in answers.items() if isinstance(found, ObjectError)}
+        if refused and not (self._bucket.is_read_without and await self._answers_others(page, answers)):
+            raise next(iter(refused.values()))
+        self._tell_refused(refused)
+        heads = {key: None if isinstance(one, ObjectError) else one for key, one in answers.items()}
+        return heads, tuple(map(str, refused.values()))
 
-    async def _head(self, key: str) -> S3Object | None:
+    async def _answers_others(
+        self, page: Mapping[str, Any], answers: Mapping[str, S3Object | ObjectError | None]
+    ) -> bool:
+        """Whether S3 answers HEADs of other objects: else none of them is to blame."""
+        if any(not isinstance(found, ObjectError) for found in answers.values()):
+            return True
+        with_etag = (entry["Key"] for entry in self._of_prefix(page) if entry["Key"] not in answers)
+        for other in islice((key for key in with_etag if not key.endswith("/")), _OTHERS_TRIED):
+            if not isinstance(await self._head(other), ObjectError):
+                return True
+        return False
+
+    def _tell_refused(self, refused: Mapping[str, ObjectError]) -> None:
+        """Log those that were not refused before."""
+        for key, error in refused.items():
+            if key not in self._refused and len(self._refused) < _REFUSED_KEPT:
+                self._refused.add(key)
+                _log.warning("listed_object_refused", error=str(error), effect="it is left out meanwhile")
+
+    async def _head(self, key: str) -> S3Object | ObjectError | None:
         payer = {"RequestPayer": "requester"} if self._bucket.requester_pays else {}
         try:
             with translated_errors(f"s3://{self._bucket.name}/{key}"):
                 head = await self._client.head_object(Bucket=self._bucket.name, Key=key, **payer)
         except ObjectMissing:
             return None
+        except ObjectError as error:
+            return error
         return listed_by_head(self._bucket.name, key, head)
 
     def _parsed(
         self,
         page: Mapping[str, Any],
         heads: Mapping[str, S3Object | None],
+        refused: tuple[str, ...],
         *,
         sent: str | None,
         seconds: float,
@@ -282,6 +327,7 @@ class Lister:
         more = following(page, {"ContinuationToken": sent}, what=self._bucket.url)
         return _Answer(
             objects=tuple(listed_objects(self._bucket.name, self._of_prefix(page), heads)),
+            refused=refused,
             last_key=entries[-1].get("Key") if entries else None,
             token=None if more is None else more["ContinuationToken"],
             seconds=seconds,

@@ -6,6 +6,7 @@ RFC 8259 without NaN and Infinity; numbers of any size and duplicate names pass,
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -160,8 +161,9 @@ def _checked(
     count = len(lengths)
     starts, ends = block.starts[:count], block.ends[:count]
     trimmed_starts, trimmed_lengths = trimmed(block, starts, ends)
-    large = lengths > options.row_max_bytes
     filled = trimmed_lengths > 0
+    # A blank one is no row, however long it is.
+    large = filled & (lengths > options.row_max_bytes)
     faults: dict[int, tuple[str, str]] = {}
     buffer = block.buffer if bare is None else bare
     if count < len(block.starts):
@@ -320,11 +322,15 @@ def one_bad_row(
     position: Position, after: Position, size: int, reason: str, message: str, raw: bytes | None = None
 ) -> RowBatch:
     """A batch without rows, for a bad one of `size` bytes that is not held."""
-    nothing = np.zeros(0, np.int64)
     bad = BadRow(index=0, position=position, after=after, reason=reason, message=message, size=size, raw=raw)
+    return replace(no_rows(after), bad=(bad,))
+
+
+def no_rows(after: Position) -> RowBatch:
+    """A batch of nothing, which says how far the object is read."""
+    nothing = np.zeros(0, np.int64)
     return RowBatch(
         values=Column(buffer=b"", starts=nothing, lengths=nothing),
         after=after,
         positions=lambda _index: after,
-        bad=(bad,),
     )

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from headrace.formats.content_kind import recognise
-from headrace.formats.json_batches import json_batches, one_bad_row
+from headrace.formats.json_batches import json_batches, no_rows, one_bad_row
 from headrace.formats.lines import BOM, LineBlock, LongLine, cuts, line_stream, lines
 from headrace.formats.records.decode_options import DecodeOptions
 from headrace.formats.records.record_builder import RecordBuilder
@@ -47,7 +47,7 @@ def decode(
         if end is not None and (found.offset if isinstance(found, LineBlock) else found.begin) >= end:
             return
         if isinstance(found, LongLine):
-            yield long_line(found, options, head)
+            yield no_rows(BytePosition(found.after)) if found.is_blank else long_line(found, options, head)
         else:
             yield from map(record_builder.build, _batches(found, options, end, head))
             if end is not None and found.offset + len(found.buffer) >= end:

@@ -18,6 +18,7 @@ from headrace.model.positions import BytePosition
 
 _LF = 10
 _CR = 13
+_BLANKS: Final = b" \t\r\n"
 # So few are searched for a CR sooner than their lines' ends are gathered.
 _FEW_BYTES: Final = 16 * 1024
 
@@ -41,13 +42,14 @@ class LineBlock:
 class LongLine:
     """A line above the limit, from byte `begin` of the stream; `after` is where the next one begins.
 
-    `edges` is what `line_edges` gives of it.
+    `edges` is what `line_edges` gives of it; `is_blank`, whether JSON's white space is all that it holds.
     """
 
     begin: int
     after: int
     size: int
     edges: bytes = b""
+    is_blank: bool = False
 
 
 # So much of each end of a line above the limit is kept.
@@ -81,6 +83,7 @@ class _LineSplitter:
         self._held = 0  # length of the unfinished line so far; its bytes are only kept up to the limit
         self._dropped = False
         self._head = self._tail = b""  # of a line that is dropped
+        self._is_blank = True  # the same
 
     def feed(self, chunk: bytes) -> Iterator[LineBlock | LongLine]:
         cut = chunk.rfind(b"\n") + 1
@@ -117,13 +120,14 @@ class _LineSplitter:
         if self._dropped:
             self._keep_edges(text)
         elif self._held > self._limit + 2:
-            self._dropped, self._head, self._tail = True, b"", b""
+            self._dropped, self._head, self._tail, self._is_blank = True, b"", b"", True
             self._keep_edges(b"".join([*self._chunks, text]))
             self._chunks = []
         else:
             self._chunks.append(text)
 
     def _keep_edges(self, text: bytes) -> None:
+        self._is_blank = self._is_blank and not text.strip(_BLANKS)
         self._head += text[: EDGE_BYTES - len(self._head)]
         # A byte more, which may be a CR before the LF.
         self._tail = (self._tail + text[-EDGE_BYTES - 1 :])[-EDGE_BYTES - 1 :]
@@ -131,7 +135,13 @@ class _LineSplitter:
     def _long_line(self, size: int, length: int) -> LongLine:
         rest = min(max(size - EDGE_BYTES, 0), EDGE_BYTES)
         edges = self._head[:size] + self._tail[len(self._tail) - rest :]
-        line = LongLine(begin=self._begin, after=self._begin + length, size=size, edges=edges)
+        line = LongLine(
+            begin=self._begin,
+            after=self._begin + length,
+            size=size,
+            edges=edges,
+            is_blank=self._is_blank,
+        )
         self._begin += length
         self._dropped, self._held = False, 0
         return line

@@ -9,7 +9,7 @@ import pyarrow as pa
 from headrace.formats.arrow import joined, scalar_pieces
 from headrace.formats.arrow_rows import as_column
 from headrace.formats.compression import plain_stream
-from headrace.formats.json_batches import BATCH_ROWS, one_bad_row, row_batch
+from headrace.formats.json_batches import BATCH_ROWS, no_rows, one_bad_row, row_batch
 from headrace.formats.jsonl import lines_before, long_line
 from headrace.formats.line_patterns import LineReader, has_header, line_reader
 from headrace.formats.lines import (
@@ -44,9 +44,18 @@ class Unended:
     raw: bytes | None
 
 
-def records(
-    chunks: Iterator[bytes], settings: TextSettings, *, offset: int, limit: int
-) -> Iterator[LineBlock | LongLine | Unended]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Lines at bytes [begin, after) of which none is within a record: how far the stream is read."""
+
+    begin: int
+    after: int
+
+
+Found = LineBlock | LongLine | Unended | Outside
+
+
+def records(chunks: Iterator[bytes], settings: TextSettings, *, offset: int, limit: int) -> Iterator[Found]:
     """The records of the stream whose first byte, byte `offset`, begins a line, as rows of blocks.
 
     With a start pattern alone a record begins at each line in which it is found, with an end pattern alone
@@ -77,7 +86,7 @@ class _RecordCutter:
         self._carry = b""
         self._dropped = False
 
-    def long(self, line: LongLine) -> Iterator[LineBlock | LongLine | Unended]:
+    def long(self, line: LongLine) -> Iterator[Found]:
         """What ends with, or before, a line above the limit; the record that it is in is dropped."""
         begins = self._start is not None and self._start(line.edges)
         if begins and self._begin is not None and self._end is None:
@@ -92,7 +101,7 @@ class _RecordCutter:
         if is_outside or (self._end is not None and self._end(line.edges)):
             yield self._long()
 
-    def feed(self, block: LineBlock) -> Iterator[LineBlock | LongLine]:
+    def feed(self, block: LineBlock) -> Iterator[LineBlock | LongLine | Outside]:
         if self._dropped:
             first = self._end_of_dropped(block)
             if first is None:
@@ -117,9 +126,11 @@ class _RecordCutter:
                 ends=block.ends[lasts],
                 nexts=block.nexts[lasts],
             )
+        elif unfinished is None:
+            yield Outside(begin=block.offset, after=block.offset + len(block.buffer))
         self._hold(block, unfinished)
 
-    def finish(self) -> Iterator[LineBlock | LongLine | Unended]:
+    def finish(self) -> Iterator[Found]:
         if self._begin is None:
             return
         if self._dropped:
@@ -227,6 +238,8 @@ def decode(
             yield long_line(found, options)
         elif isinstance(found, Unended):
             yield _unended(found)
+        elif isinstance(found, Outside):
+            yield no_rows(BytePosition(found.after))
         elif reader is not None:
             yield from _objects(found, options, lines_before(found, end), reader, builder)
         else:
@@ -239,12 +252,10 @@ def cuts(source: ByteSource, splits: int, *, options: DecodeOptions) -> tuple[in
     return None if text.start or text.end else line_cuts(source, splits, options=options)
 
 
-def _found(
-    chunks: Iterator[bytes], offset: int, options: DecodeOptions
-) -> Iterator[LineBlock | LongLine | Unended]:
+def _found(chunks: Iterator[bytes], offset: int, options: DecodeOptions) -> Iterator[Found]:
     text, limit = options.format.text, options.row_max_bytes
     if text.start is None and text.end is None:
-        found: Iterator[LineBlock | LongLine | Unended] = lines(chunks, offset=offset, limit=limit)
+        found: Iterator[Found] = lines(chunks, offset=offset, limit=limit)
     else:
         found = records(chunks, text, offset=offset, limit=limit)
     if not text.is_exact:

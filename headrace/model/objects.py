@@ -156,7 +156,8 @@ class ListingPage:
 
     Pages of one bucket and `listing_id` come in order, without a gap. `is_full` says that the listing goes
     through the whole prefix (from `native.start.key` on), rather than from the last key seen. `is_inventory`:
-    the objects are some that an inventory names, in no order, and of others it says nothing.
+    the objects are some that an inventory names, in no order, and of others it says nothing. `refused` are
+    sentences about objects that are there and not among these, as S3 does not tell which content they are.
     """
 
     bucket: str
@@ -166,6 +167,7 @@ class ListingPage:
     through_key: str | None
     objects: Sequence[S3Object]
     is_inventory: bool = False
+    refused: Sequence[str] = ()
 
     @property
     def is_last(self) -> bool:

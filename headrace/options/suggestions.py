@@ -22,19 +22,28 @@ from headrace.options.vendor import CLASSES, CONFLUENT_SOURCE, CONNECTOR, NAMED,
 # Of 1,700 names with one letter wrong, 99 of 100 find theirs; of 100 names of other tools, the five that find
 # one have its meaning in fact (`aws.custom.endpoint`, `output.data.format`).
 _ALIKE = 0.8
+# One wrong letter in a name of four leaves so much.
+_ALIKE_SHORT = 0.75
+_SHORT: Final = 4
 _ALIKE_GROUP = 0.5
 # Two letters in the wrong order in a word of three are a mistake; `encoding` is no `endpoint` (0.63).
 _ALIKE_REST = 0.65
 _ALIKE_CLASS = 0.7
 _OF_SOME: Final = {"producer": ("buffer.memory",), "consumer": ("auto.offset.reset", "isolation.level")}
 _SEPARATORS = re.compile(r"[._-]+")
+_OF_AWS: Final = "aws."
+_OF_QUEUES: Final = "aws.sqs."
 # No option's name is longer.
 _LONGEST: Final = 200
 
 
 def suggested(option: str, known: Iterable[str]) -> str | None:
     """Return the known name that this one resembles, within the same group; None where none does."""
-    return MEANT[option] if option in MEANT else _most_alike(option, known)
+    if option in MEANT:
+        return MEANT[option]
+    # The queue's options are no AWS ones by name, as the bucket's are.
+    own = _plain(option).removeprefix(_OF_AWS) if _plain(option).startswith(_OF_QUEUES) else option
+    return _most_alike(own, known)
 
 
 def are_of_one_group(name: str, other: str) -> bool:
@@ -75,7 +84,7 @@ def _properties(role: str) -> frozenset[str]:
 
 def _most_alike(option: str, known: Iterable[str]) -> str | None:
     wanted = _plain(option)
-    best, found = _ALIKE, None
+    best, found = _ALIKE if len(wanted) > _SHORT else _ALIKE_SHORT, None
     for name in known:
         alike = _likeness(wanted, _plain(name), best)
         if alike >= best and (found is None or alike > best):

@@ -6,6 +6,7 @@ upload_calls calls of multipart uploads; completion: what their answers mean,
              and what has an object's name already: replaced, on what grounds, or left
 fast_get     GETs without botocore's work for each, where they fit, and their signature
 connections  what a GET asks for and gives, where those of a bucket go, and the connections that carry them
+socket_files a connection as a file, of which a read ends early when bytes come slowly
 inventory_manifests   the manifests of an S3 Inventory
 """
 

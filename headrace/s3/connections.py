@@ -11,12 +11,16 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from urllib3.util import wait_for_read
 
+from headrace.s3.socket_files import BegunFile, TimelyFile
+
 CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 30
+CHUNK_SECONDS: Final = 5.0
+"""How long a chunk is waited for once some of it has come: what is read shows that reading continues."""
 # What is kept unused; there may be more connections than these.
 CONNECTIONS: Final = 32
 # What a request line ends at, or is cut by.
@@ -38,11 +42,17 @@ class Connections:
     """
 
     def __init__(
-        self, origin: Origin, tls: ssl.SSLContext | None, *, read_seconds: float = READ_SECONDS
+        self,
+        origin: Origin,
+        tls: ssl.SSLContext | None,
+        *,
+        read_seconds: float = READ_SECONDS,
+        chunk_seconds: float = CHUNK_SECONDS,
     ) -> None:
         self._origin = origin
         self._tls = tls
         self.read_seconds = read_seconds
+        self.chunk_seconds = chunk_seconds
         # Appending and popping are atomic: no lock. The last one used is taken first, so few are kept busy.
         self._kept: deque[http.client.HTTPConnection] = deque()
         weakref.finalize(self, _close_all, self._kept)
@@ -160,7 +170,7 @@ def _replied(connection: http.client.HTTPConnection, home: "Connections", begun:
     headers = None if head is None else _usual_headers(head[0])
     if headers is not None and head is not None:
         return Reply(int(head[1]), headers, first[head.end() :], connection, home)
-    response = http.client.HTTPResponse(_Begun(first, sock), method="GET")  # type: ignore[arg-type]  # it asks for no more of a socket
+    response = http.client.HTTPResponse(BegunFile(first, sock), method="GET")  # type: ignore[arg-type]  # it asks for no more of a socket
     try:
         response.begin()
     except BaseException:
@@ -176,7 +186,7 @@ class Asked:
         self._connection: http.client.HTTPConnection | None = connection
         self._home = home
         self._received = b""
-        self._since = time.monotonic()
+        self._begun_at = self._since = time.monotonic()
         self._is_here = False
         self._error: OSError | None = None
         self._usual: tuple[Mapping[bytes, bytes], int] | None = None  # headers, where the body begins
@@ -184,7 +194,8 @@ class Asked:
     def arrive(self) -> bool:
         """Receive what has come; whether nothing more is to be waited for. Never blocks.
 
-        That is all of a usual answer, the beginning of any other, or a failure, which `reply` raises.
+        That is all of a usual answer, the beginning of any other or of one that comes slowly, or a failure,
+        which `reply` raises.
         """
         while not self._is_here:
             try:
@@ -192,7 +203,11 @@ class Asked:
             except OSError as error:
                 self._error, chunk = error, b""
             now = time.monotonic()
+            is_slow = bool(self._received) and now - self._begun_at >= self._home.chunk_seconds
             if chunk is None:
+                if is_slow:
+                    self._is_here = True
+                    return True
                 if now - self._since < self._home.read_seconds:
                     return False
                 self._error, chunk = TimeoutError("timed out"), b""
@@ -267,39 +282,6 @@ class Asked:
         return length > AT_ONCE_BYTES or len(self._received) - self._usual[1] >= length
 
 
-class _Begun(io.RawIOBase):
-    """A socket for the library, which reads what was received of it before."""
-
-    def __init__(self, first: bytes, sock: socket.socket) -> None:
-        self._first = first
-        self._rest = sock.makefile("rb", buffering=0)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """What the library reads."""
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any, /) -> int | None:
-        """Fill as much of the buffer as one read gives; blocks."""
-        if self._first:
-            chunk = self._first[: len(buffer)]
-            self._first = self._first[len(chunk) :]
-            buffer[: len(chunk)] = chunk
-            return len(chunk)
-        found = self._rest.readinto(buffer)
-        if found is None:
-            raise TimeoutError("timed out")
-        return found
-
-    def close(self) -> None:
-        """The connection's own is left open."""
-        self._rest.close()
-        super().close()
-
-
 # What waits in the system's buffer of a connection until it is received.
 AT_ONCE_BYTES: Final = 64 * 1024
 # A usual head with the content of a small object; one record of TLS.
@@ -350,6 +332,7 @@ class Reply:
         self._begun = begun[: self._left] if len(begun) > self._left else begun
         self._connection: http.client.HTTPConnection | None = connection
         self._home = home
+        self._raw: TimelyFile | None = None
         self._file: io.BufferedReader | None = None
 
     def header(self, name: str) -> str | None:
@@ -362,11 +345,17 @@ class Reply:
         return bool(not self._left or self._begun or self._rest.peek(1))
 
     def read(self, size: int) -> bytes:
-        """Up to `size` bytes of the body, then none; blocks. Raises as `answer.Body` says."""
+        """Up to `size` bytes of the body, then none; blocks. Raises as `answer.Body` says.
+
+        Fewer where they come so slowly that what is here may be worth more than the rest.
+        """
         wanted = min(size, self._left)
         chunk, self._begun = self._begun[:wanted], self._begun[wanted:]
         if len(chunk) < wanted and self._connection is not None:
-            more: bytes | None = self._rest.read(wanted - len(chunk))
+            rest = self._rest
+            if self._raw is not None:
+                self._raw.begin(self._home.chunk_seconds)
+            more: bytes | None = rest.read(wanted - len(chunk))
             if more is None:
                 raise TimeoutError("timed out")
             chunk += more
@@ -387,7 +376,8 @@ class Reply:
         """What comes after the bytes that came with the head."""
         if self._file is None:
             assert self._connection is not None
-            self._file = self._connection.sock.makefile("rb")
+            self._raw = TimelyFile(self._connection.sock)
+            self._file = io.BufferedReader(self._raw)
         return self._file
 
     def _end(self, *, keep: bool) -> None:

@@ -13,7 +13,7 @@ import structlog
 from headrace.kafka.control_records import ConnectorRecord, Creation, TargetState
 from headrace.kafka.ledger_reader import open_ledger_reader
 from headrace.model.errors import Exit, HeadraceError, exit_code
-from headrace.options import Settings
+from headrace.options import Settings, SettingsError
 from headrace.options.describe import unresolved
 from headrace.process.threads import SystemLimit, ThreadFailures, collecting_own, start_thread, within_limits
 from ingest.connect.shared_slots import SharedSlots, SharedSpark
@@ -161,7 +161,7 @@ class HostedConnector:
                     self._live_once(is_asked_for=is_asked_for)
             except HeadraceError as error:
                 self._fail(str(error))
-                failed_for_good = exit_code(error) is Exit.CONFIGURATION
+                failed_for_good = needs_operator(error)
                 _log.error("connector_failed", error=self._failure)  # the sentence says it
             except SystemLimit as error:
                 self._fail(f"It cannot run: {error}")
@@ -218,6 +218,14 @@ class HostedConnector:
                 connector.show_end()
         failures.raise_first()
         _log.info("connector_stopped")
+
+
+def needs_operator(error: HeadraceError) -> bool:
+    """True for what stays wrong until a configuration is changed, or a restart is asked for."""
+    if isinstance(error, SettingsError):
+        # What a reference points at may be mounted later, or just be written.
+        return not all(problem.is_missing for problem in error.problems)
+    return exit_code(error) is Exit.CONFIGURATION
 
 
 def pause_after(pause: float, lived: float) -> float:

@@ -77,8 +77,9 @@ _log = structlog.get_logger(__name__)
 
 _INVENTORY: Final = "inventory"
 _HEADS: Final = "heads"
+_REFUSED: Final = "refused"
 # The problems that `--until-idle` waits for and names, next to buckets that cannot be listed.
-_OUTSIDE: Final = (_INVENTORY, _HEADS, PROBLEM, tombstone_search.PROBLEM)
+_OUTSIDE: Final = (_INVENTORY, _HEADS, _REFUSED, PROBLEM, tombstone_search.PROBLEM)
 # A hostile sender can invent any number of message shapes; one WARN each, up to here.
 _MAX_SHAPES: Final = 100
 # Of messages that were left, so many are known again.
@@ -197,6 +198,7 @@ class EventLoop:
         self._has_listed = self._is_queue_failing = False
         self._listing_paused = False
         self._first_full_listings: dict[str, int] = {}
+        self._refused: dict[str, str] = {}  # by bucket, of its last full listing
         self._full_listings: dict[str, int] = {}
         self._listing_retries = RetryLog(_log, "listing_failed")
         self._turns = Turns(inbox, self, stop=stop, failures=failures)
@@ -260,6 +262,7 @@ class EventLoop:
                 self._components.statistics.mode_changed(mode, why)
             case ListingBegun(bucket=bucket, listing_id=number, kind=ListingKind.FULL):
                 self._first_full_listings.setdefault(bucket, number)
+                self._refused.pop(bucket, None)
                 if self._until_idle is not None:
                     self._until_idle.begun(bucket, number)
             case ListingFailed(bucket=bucket, error=error):
@@ -330,6 +333,7 @@ class EventLoop:
             "waits for an earlier version of its key",
         )
         self._applier.apply(effects)
+        self._note_refused(page)
         components.listeners.page_done(page.bucket)
         if page.is_last and page.is_full:
             self._full_listings[page.bucket] = clock.wall_ms()
@@ -339,8 +343,17 @@ class EventLoop:
             if self._on_full_listing is not None:
                 self._on_full_listing(page.bucket, is_first=is_first)
             if self._until_idle is not None:
-                self._until_idle.listed(page.bucket, page.listing_id)
+                is_whole = page.bucket not in self._refused
+                self._until_idle.listed(page.bucket, page.listing_id, is_whole=is_whole)
         self._hold_listing()
+
+    def _note_refused(self, page: ListingPage) -> None:
+        """Count what S3 does not tell of: a run until idle does not end well without it."""
+        for sentence in page.refused[:1]:
+            self._components.statistics.ignored("forbidden", len(page.refused))
+            self._refused[page.bucket] = sentence
+        if self._until_idle is not None:
+            self._components.statistics.trouble(_REFUSED, next(iter(self._refused.values()), None))
 
     def _hold_listing(self) -> None:
         """Pause listing above `max.pending.objects` and while paused; resume when there is room again."""

@@ -70,9 +70,11 @@ class UntilIdle:
         """A full listing begins; the first of a bucket since the start, or since `list_again`, counts."""
         self._begun.setdefault(bucket, listing_id)
 
-    def listed(self, bucket: str, listing_id: int) -> None:
-        """This full listing of the bucket has reached its end."""
-        if self._begun.get(bucket) == listing_id:
+    def listed(self, bucket: str, listing_id: int, *, is_whole: bool = True) -> None:
+        """This full listing of the bucket has reached its end; not `is_whole`: another one has to."""
+        if not is_whole:
+            self.list_again()
+        elif self._begun.get(bucket) == listing_id:
             self._listed.add(bucket)
 
     def list_again(self) -> None:

@@ -90,6 +90,16 @@ class Archive:
         self._request += 1
         return self._request
 
+    @property
+    def last_request(self) -> int:
+        """The number of the description of topics, or of lives, that began last."""
+        return self._request
+
+    @property
+    def found_request(self) -> int:
+        """The number of the description of topics that all partitions have, or a later one; 0 for none."""
+        return min((one.found_request for one in self._states), default=self._request)
+
     def held(self) -> frozenset[TopicPartition]:
         """The partitions of which it is to be asked where they end for readers, as transactions are open."""
         return frozenset(one.partition for one in self._states if one.held and not self._options.grants_idle)

@@ -267,8 +267,8 @@ class PartitionStarts:
 
         None as an offset is where a partition begins that was never read.
         """
-        for partition in offsets:
-            refused = _refused_rewind(self._entries, partition)
+        for partition, offset in offsets.items():
+            refused = _refused_rewind(self._entries, partition, offset)
             if refused is not None:
                 return refused
         for partition, offset in offsets.items():
@@ -288,7 +288,14 @@ class PartitionStarts:
         )
 
 
-def _refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refused | None:
+ABOVE_END: Final = "offset_above_end"
+
+
+def _refused_rewind(entries: LedgerEntries, partition: TopicPartition, offset: int | None) -> Refused | None:
+    """Why the partition cannot continue at this offset (None: where it begins) now; None when it can.
+
+    With `ABOVE_END` by what Kafka had when it was asked last: its log may have grown since.
+    """
     unknown = Refused(reason="unknown_partition", sentence=f"{partition} is no partition of this sink.")
     if partition not in entries.states:
         return unknown
@@ -312,7 +319,19 @@ def _refused_rewind(entries: LedgerEntries, partition: TopicPartition) -> Refuse
             sentence=f"What Kafka has of {partition} is not known: it has no leader, or its topic may not be "
             "described. Rewind it once /status has no problem `topics`.",
         )
-    return None
+    return _refused_offset(state, offset)
+
+
+def _refused_offset(state: PartitionState, offset: int | None) -> Refused | None:
+    # Of a partition that Kafka does not have it is judged once the sink has it again.
+    if state.found is None or offset is None or offset <= state.found.end:
+        return None
+    end = state.found.end
+    return Refused(
+        reason=ABOVE_END,
+        sentence=f"{state.partition} ends at offset {end}, below {offset}: nothing would be read there. "
+        f"Set an offset up to {end}.",
+    )
 
 
 def _rewound(

@@ -1,7 +1,7 @@
 """Options that a frame has no place for, and what to use instead; pure.
 
-Those of Spark's file sources and of Auto Loader have other names here; `rows=columns` takes no formats
-without columns, and no options that make records of rows.
+Those of Spark's file sources, of its source for Kafka and of Auto Loader have other names here;
+`rows=columns` takes no formats without columns, and no options that make records of rows.
 """
 
 from collections.abc import Mapping
@@ -27,6 +27,8 @@ _NOT_NEEDED: Final = "leave it out: {}"
 _LISTED: Final = "nothing is listed for each batch"
 _ALWAYS: Final = "it is always so"
 _STRICT: Final = "bad rows fail the batch, or are left out with errors.tolerance=all"
+
+_TOPICS: Final = 'objects in S3 have none; topics are read and written by format("kafka")'
 
 # In small letters, as Spark hands them over, and without `cloudFiles.`.
 _COUNTERPARTS: Final[dict[str, str]] = {
@@ -54,6 +56,15 @@ _COUNTERPARTS: Final[dict[str, str]] = {
     "region": "use aws.s3.region",
     "backfillinterval": "use reconcile.interval.ms",
     "validateoptions": _NOT_NEEDED.format(_ALWAYS),
+    # of Spark's source and sink for Kafka
+    **dict.fromkeys(("subscribe", "subscribepattern", "assign"), _TOPICS),
+    "startingoffsets": "use include.existing=false, which leaves out what is there, or modifiedAfter",
+    **dict.fromkeys(("startingtimestamp", "startingoffsetsbytimestamp"), "use modifiedAfter"),
+    **dict.fromkeys(("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"), "use modifiedBefore"),
+    "failondataloss": "use on.superseded: fail or skip",
+    "maxoffsetspertrigger": "use maxFilesPerTrigger or maxBytesPerTrigger",
+    "minpartitions": "use tasks.max, and split.bytes for large objects",
+    "includeheaders": _NOT_NEEDED.format("rows=records has them"),
     # columns
     "schemalocation": "use state.path, which holds the discovery log as well",
     "schemaevolutionmode": "use schema.evolution: add, rescue or fail",
@@ -80,6 +91,7 @@ _COUNTERPARTS: Final[dict[str, str]] = {
     "timestampformat": _NOT_NEEDED.format("times are ISO 8601, other texts are texts"),
     "dateformat": _NOT_NEEDED.format("dates are ISO 8601, other texts are texts"),
 }
+_KAFKA: Final = "kafka."
 _HADOOP: Final = ("fs.s3", "spark.hadoop.fs.s3")
 _AUTO_LOADER: Final = "cloudfiles."
 
@@ -88,6 +100,8 @@ def counterpart(name: str) -> str | None:
     """What to do about an option of theirs, as Spark hands it over; None for one that is not theirs."""
     if name.lower().startswith(_HADOOP):
         return "Hadoop's settings are not read: use aws.access.key.id, aws.secret.access.key, aws.s3.endpoint"
+    if name.lower().startswith(_KAFKA):
+        return _TOPICS
     return _COUNTERPARTS.get(name.lower().removeprefix(_AUTO_LOADER))
 
 

@@ -156,6 +156,7 @@ class FrameWriter:
         while work.objects.open_count > work.max_open_objects:
             work.objects.close_oldest()
         self._uploads.balance()
+        self._refuse_missing(work)
         self._commit(work)
         while self._uploads.is_full:
             self._wait(work)
@@ -212,6 +213,7 @@ class FrameWriter:
     def _wait(self, work: PartitionWork) -> None:
         """Wait for what is being sent; FrameRefused where it has been refused for too long."""
         self._uploads.wait(_WAIT_SECONDS)
+        self._refuse_missing(work)
         why = self._uploads.refusal()
         if why is None:
             self._refused_since = None
@@ -221,6 +223,12 @@ class FrameWriter:
             self._refused_since = now
         if now - self._refused_since > PATIENCE_SECONDS:
             raise _too_long(work, why)
+
+    def _refuse_missing(self, work: PartitionWork) -> None:
+        """FrameRefused where the bucket is not there: whose query it is waits for it, and can make it."""
+        missing = self._uploads.missing_bucket()
+        if missing is not None:
+            raise FrameRefused(f"{work.partition} could not be written: {missing}")
 
     def _begin(self, records: KafkaRecords) -> PartitionWork:
         topics = self._settings.sink.topics

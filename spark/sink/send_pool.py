@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import HeadraceError, ResourceMissing
 from headrace.process.threads import start_thread
 from headrace.s3.client import UploadEnded, out_of_files
 from spark.sink.spill import SpillLost
@@ -46,6 +46,7 @@ class SendPool:
         self._ready: list[tuple[float, int, _Call]] = []
         self._numbers = itertools.count()
         self._failing: dict[_Call, str] = {}
+        self._missing: dict[_Call, str] = {}
         self._answered = 0
         self._is_closed = False
 
@@ -78,12 +79,18 @@ class SendPool:
         with self._changed:
             return next(iter(self._failing.values()), None)
 
+    def missing(self) -> str | None:
+        """The sentence of a call whose bucket is not there, None where none fails by that at the moment."""
+        with self._changed:
+            return next(iter(self._missing.values()), None)
+
     def close(self) -> None:
         """End the threads after the calls that are under way; what waits is cancelled. Does not block."""
         with self._changed:
             self._is_closed = True
             waiting, self._ready = self._ready, []
             self._failing.clear()
+            self._missing.clear()
             self._changed.notify_all()
         for _, _, queued in waiting:
             queued.future.cancel()
@@ -138,6 +145,9 @@ class SendPool:
             # Of a pool that is closed nobody asks any more.
             is_new = not self._is_closed and self._failing.get(queued) != sentence
             self._failing[queued] = sentence
+            self._missing.pop(queued, None)
+            if isinstance(error, ResourceMissing):
+                self._missing[queued] = sentence
         if is_new:
             _log.warning("upload_delayed", error=sentence, retry_seconds=queued.delay)
         delay, queued.delay = queued.delay, min(queued.delay * 2, _LAST_DELAY)
@@ -146,6 +156,7 @@ class SendPool:
     def _settle(self, queued: _Call, *, answer: Any = None, error: BaseException | None = None) -> None:
         with self._changed:
             self._failing.pop(queued, None)
+            self._missing.pop(queued, None)
             self._answered += 1
         # Cancelled meanwhile: nobody waits for it.
         with suppress(InvalidStateError):

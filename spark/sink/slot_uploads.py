@@ -164,6 +164,10 @@ class SlotUploads:
         """The sentence of what is refused at the moment, by S3 or the disk; None where only time is taken."""
         return self._pool.problem() or self._disk_problem
 
+    def missing_bucket(self) -> str | None:
+        """The sentence of a bucket that is not there, as S3 has answered last; None of none."""
+        return self._pool.missing()
+
     @property
     def answered(self) -> int:
         """How many calls of S3 have come to their end, whichever."""

@@ -19,6 +19,7 @@ import structlog
 from headrace.model.columns import RowBatch
 from headrace.model.errors import HeadraceError
 from headrace.model.objects import ObjectId
+from headrace.model.positions import Position
 from headrace.model.slot_protocol import Split
 from headrace.process.threads import start_thread
 from headrace.s3.reader import Prefetch, S3Source
@@ -100,10 +101,11 @@ class _StopTime:
     """When it is worth it to stop in the middle of a work: what comes next reads up to there once more.
 
     Under a limit on reading, its first step may take longer than a batch may: each batch would come one step
-    further. So a work gives rows for as long as its first step took. Made when it begins.
+    further. So a work gives rows for as long as its first step took. Made when it begins, at `start`.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, start: Position | None, clock: Callable[[], float]) -> None:
+        self._start = start
         self._clock = clock
         self._began_at = clock()
         self._at: float | None = None
@@ -112,11 +114,11 @@ class _StopTime:
         """Whether the work may stop after these rows; ask for all of them, as they are decoded."""
         now = self._clock()
         if self._at is None:
-            # Also where it gave no rows: what is filtered is committed, and not read once more.
+            # Also where it gave no rows: how far those that are filtered are read is committed.
             took = now - self._began_at
             self._at = now + took if took > _CHEAP_SECONDS else now
-        # Not after blank lines alone, so that each batch brings some rows.
-        return (len(rows) > 0 or bool(rows.bad)) and now >= self._at
+        # Each batch comes further, or the next one would stop here again.
+        return rows.after != self._start and now >= self._at
 
 
 class Pipeline:
@@ -250,7 +252,7 @@ class Pipeline:
         try:
             if split.splits_wanted:
                 return self._put(SplitPoints(index, self._cuts(source, split)))
-            may_stop_at = _StopTime(self._clock)
+            may_stop_at = _StopTime(split.start, self._clock)
             for rows in self._decode(source, split):
                 is_worth_it = may_stop_at.has_come(rows)
                 if not self._put(DecodedRows(index, rows)):

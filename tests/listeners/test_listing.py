@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -209,6 +210,66 @@ def test_an_object_that_a_store_lists_without_its_etag_is_asked_for(etag: str | 
     ]
     assert {found.version_id for found in service.of(ListingPage)[0].objects} == {None}
     assert sorted(client.heads) == sorted(set(client.keys) - {"a", "in/"})
+
+
+class _Refusing(FakeBucket):
+    """Lists objects whose names begin with `x` without ETags, and refuses the HEADs of `refused` at first."""
+
+    refused: frozenset[str] = frozenset({"x1"})
+    status = 403
+    times = 4
+
+    async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
+        answer = await super().list_objects_v2(**arguments)
+        for entry in answer["Contents"]:
+            if entry["Key"].startswith("x"):
+                del entry["ETag"]
+        return answer
+
+    async def head_object(self, **arguments: Any) -> Mapping[str, Any]:
+        found = await super().head_object(**arguments)
+        self.times -= 1
+        if self.times >= 0 and arguments["Key"] in self.refused:
+            raise service_error(str(self.status), self.status, "HeadObject")
+        return found
+
+
+@pytest.mark.parametrize("keys", [["x1", "x2"], ["k", "x1"]])
+@pytest.mark.parametrize("status", [400, 403])
+def test_an_object_of_which_s3_does_not_tell_is_left_out_alone(keys: list[str], status: int) -> None:
+    """It held up the listing, and with it all keys after it."""
+    client = _Refusing(keys)
+    client.status = status
+    with structlog.testing.capture_logs() as logged:
+        service, _ = _list(client)
+
+    assert service.of(ListingFailed) == []
+    (page,) = service.of(ListingPage)
+    assert [found.id.key for found in page.objects] == [key for key in keys if key != "x1"]
+    assert [sentence.startswith("s3://b/x1 ") for sentence in page.refused] == [True]
+    assert [line["error"] for line in logged if line["event"] == "listed_object_refused"] == [*page.refused]
+
+
+@pytest.mark.parametrize(
+    ("keys", "bucket"),
+    [
+        # S3 answers nothing else: nothing says that one object is to blame.
+        (["x1"], Bucket(name="b")),
+        (["in/", "x1"], Bucket(name="b")),
+        (["k", "x1"], Bucket(name="b")),
+        # Values are restored without keys that are not there.
+        (["x1", "x2"], Bucket(name="b", is_read_without=False)),
+    ],
+)
+def test_a_listing_waits_where_more_may_be_refused(keys: list[str], bucket: Bucket) -> None:
+    """Credentials that expire, or a bucket that is denied, are no object's."""
+    client = _Refusing(keys)
+    client.refused = frozenset({"k", "x1"})
+    service, _ = _list(client, bucket=bucket)
+
+    assert service.of(ListingFailed) != []
+    assert service.of(ListingPage)[-1].refused == ()
+    assert service.keys == keys
 
 
 @pytest.mark.parametrize("name", ["Size", "LastModified"])

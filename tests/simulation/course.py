@@ -76,7 +76,7 @@ class Course:
         """When its last part was over: commands may be asked after it."""
         self._stopped: list[Process] = []
         self._cuts: list[Process] = []
-        self._shown = Shown(made, self.topics or tuple(scenario.topics), scenario.options, LETTERS)
+        self._shown = Shown(made, self.topics or tuple(scenario.topics), scenario, LETTERS)
         number = next(_NUMBERS)
         self.options = dict(scenario.options) | {
             # Clients are kept by their properties: those of an earlier run are none of this one's.

@@ -281,8 +281,8 @@ MUTATIONS: Final = {
         "sink",
         "offsets of several partitions are set together, or none of them",
         "ingest/sink/starts.py",
-        "        for partition in offsets:\n            refused",
-        "        for partition in list(offsets)[:1]:\n            refused",
+        "        for partition, offset in offsets.items():\n            refused",
+        "        for partition, offset in list(offsets.items())[:1]:\n            refused",
     ),
     "the ledger before the group": Mutation(
         "sink",
@@ -503,6 +503,13 @@ MUTATIONS: Final = {
         "ingest/source/planner/limits.py",
         "return self.taken < self.objects and self.share_bytes > 0",
         "return self.share_bytes > 0",
+    ),
+    "a stop after rows alone": Mutation(
+        "source",
+        "a batch ends after job.max.seconds in an object whose rows are filtered out, too",
+        "spark/source/pipeline.py",
+        "return rows.after != self._start and now >= self._at",
+        "return len(rows) > 0 and rows.after != self._start and now >= self._at",
     ),
     "open objects": Mutation(
         "sink",

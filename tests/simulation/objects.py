@@ -25,6 +25,9 @@ PACKED: Final = " in "
 PAD: Final = "pad"
 """A header of an object: before every third line, as JSON Lines, are so many empty ones."""
 _PADDED_EACH: Final = 3
+BLANK: Final = "blank"
+"""A header of an object: before its lines, as JSON Lines, are so many bytes of lines of spaces."""
+_BLANK_LINE: Final = b" " * 999 + b"\n"
 LINES: Final = ("jsonl", "text")
 """Formats in which bad rows are kept as they are."""
 
@@ -90,7 +93,10 @@ def _padded(given: Given, body: bytes) -> bytes:
     """As long as the object says: a scenario that is written down is none."""
     if not given.headers:
         return body
-    blank = b"\n" * int(dict(given.headers)[PAD] or 0)
+    headers = dict(given.headers)
+    if BLANK in headers:
+        return _BLANK_LINE * (int(headers[BLANK] or 0) // len(_BLANK_LINE)) + body
+    blank = b"\n" * int(headers[PAD] or 0)
     lines = enumerate(body.split(b"\n"))
     padded = (line if at % _PADDED_EACH else blank + line for at, line in lines)
     return b"\n".join(padded)

@@ -23,6 +23,8 @@ from headrace.model.slot_protocol import Batch, Split
 from ingest.http.snapshot import Snapshot
 from ingest.service.endpoints import endpoints
 from tests.simulation.broker import Broker, Transaction
+from tests.simulation.scenario import Scenario
+from tests.simulation.slow_reading import BatchTimes
 
 if TYPE_CHECKING:
     from tests.simulation.environment import Environment, Instance
@@ -121,10 +123,10 @@ class Ledger:
 class Shown:
     """What the processes of one run show. `broken` is what was not so, each in its first words."""
 
-    def __init__(
-        self, made: "Environment", topics: Sequence[str], options: Mapping[str, str], letters: str
-    ) -> None:
+    def __init__(self, made: "Environment", topics: Sequence[str], scenario: Scenario, letters: str) -> None:
+        options = scenario.options
         self._made = made
+        self._times = BatchTimes(options, scenario.steps)
         self._topics = tuple(topics)
         self._letters = letters
         self._is_exact = options.get("exactly.once.support") != "disabled"
@@ -251,6 +253,7 @@ class Shown:
         """A slot is given a batch."""
         if isinstance(batch, SinkBatch):
             return
+        self._times.granted(batch, self._made.kernel.now)
         found = len(batch.splits)
         limits = self._limits("job.max.objects")
         if limits and found > max(limits):
@@ -268,7 +271,10 @@ class Shown:
             self._say(BOUNDED, "held", f"{most} messages are asked for, with sqs.max.held={max(limits)}")
 
     def _ended(self, running: Transaction) -> None:
-        """A transaction has ended: it holds no more records than the option lets it."""
+        """A transaction has ended: no later, and with no more records, than options let it."""
+        age = self._times.late(running.id, self._made.kernel.now)
+        if age is not None:
+            self._say(BOUNDED, "seconds", age)
         limits = self._limits("transaction.boundary.records")
         count = sum(count for name, count in running.counts.items() if name in (*self._topics, self._letters))
         if limits and count > max(limits):

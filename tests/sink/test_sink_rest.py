@@ -46,6 +46,12 @@ def test_a_sink_is_paused_stopped_rewound_and_resumed(tmp_path: Path) -> None:
         archive.produce({"value": b'{"n":20}', "partition": 0} for _ in range(1))
         unknown = {"offsets": [{"partition": partition | {"kafka_topic": "other"}, "offset": None}]}
         assert ask("PATCH", "/offsets", unknown)[0] == 400
+        above = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 12}}]}
+        status, refused = ask("PATCH", "/offsets", above)
+        assert (status, f"{archive.topic}-0 ends at offset 11, below 12" in refused["message"]) == (400, True)
+        # What has come since Kafka was asked last is no reason to refuse it.
+        end = {"offsets": [{"partition": partition, "offset": {"kafka_offset": 11}}]}
+        assert ask("PATCH", "/offsets", end)[0] == 200
         assert ask("PATCH", "/offsets", change)[0] == 200
         assert offset() == 14
         assert archive.keys() == before

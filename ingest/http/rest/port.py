@@ -32,6 +32,10 @@ class InvalidOffsets(HeadraceError):
     """The text says what is wrong with offsets that a client sent, naming the item."""
 
 
+class OffsetAboveEnd(InvalidOffsets):
+    """An offset is above what Kafka had of its partition when it was asked last."""
+
+
 class Unanswered(HeadraceError):
     """The service did not get it done in time; it may still happen."""
 

@@ -29,7 +29,13 @@ from headrace.kafka.ledger_cache import LedgerCache
 from headrace.model import clock
 from headrace.model.ledger_entry import ControlKey
 from headrace.model.sink_entries import PartitionCheckpoint, TopicPartition
-from ingest.http.rest.port import ConnectorCondition, InvalidOffsets, NotStopped, Unanswered
+from ingest.http.rest.port import (
+    ConnectorCondition,
+    InvalidOffsets,
+    NotStopped,
+    OffsetAboveEnd,
+    Unanswered,
+)
 from ingest.service.ledger_writes import LedgerWrites
 from ingest.service.lifecycle import ALIVE, Steps, shown_slots
 from ingest.service.rest_adapter import LOOK_SECONDS, REQUEST_SECONDS, RestAdapter
@@ -39,6 +45,7 @@ from ingest.service.sink.sink_statistics import SinkStatistics
 from ingest.service.slot_states import SlotState
 from ingest.sink import Archive, Refused, SinkEffects
 from ingest.sink.partitions import sink_entries
+from ingest.sink.starts import ABOVE_END
 
 _log = structlog.get_logger(__name__)
 
@@ -121,7 +128,7 @@ class SinkLifecycle(Steps):
     def rewind(self, offsets: Mapping[TopicPartition, int | None] | None, told: Future[None]) -> None:
         """Let these partitions (None: all) continue elsewhere; told once it is committed.
 
-        NotStopped, InvalidOffsets.
+        NotStopped, InvalidOffsets; OffsetAboveEnd by what Kafka had when it was asked last.
         """
         if self._wanted is not TargetState.STOPPED or not self.has_given_back:
             raise NotStopped("The connector is not stopped any more: no offset was changed")
@@ -133,7 +140,8 @@ class SinkLifecycle(Steps):
             )
         effects = self._archive.rewind(offsets)
         if isinstance(effects, Refused):
-            raise InvalidOffsets(effects.sentence)
+            kind = OffsetAboveEnd if effects.reason == ABOVE_END else InvalidOffsets
+            raise kind(effects.sentence)
         self._apply(effects)
 
         def written() -> None:
@@ -142,6 +150,11 @@ class SinkLifecycle(Steps):
 
         # After those records, and with them what makes them allowed: that it is stopped.
         self._writes.submit_records([_wish(TargetState.STOPPED)], RunInServiceThread(written))
+
+    def look_again(self) -> int:
+        """Have the topics described now: from this number on `Archive.found_request` is by it."""
+        self._apply(SinkEffects(topics_wanted=True))
+        return self._archive.last_request
 
 
 def _wish(target: TargetState) -> tuple[ControlKey, bytes]:
@@ -200,7 +213,12 @@ class SinkAdapter(RestAdapter[SinkLeadership]):
 
     def alter(self, changes: Mapping[TopicPartition, int | None]) -> None:
         """Let these partitions continue elsewhere, all or none; return once it is committed and readable."""
-        self._rewind(changes)
+        try:
+            self._rewind(changes)
+        except OffsetAboveEnd:
+            # Records may have come since Kafka was asked.
+            self._look_again()
+            self._rewind(changes)
 
     def reset(self) -> None:
         """Let every partition begin as one that was never read."""
@@ -229,6 +247,16 @@ class SinkAdapter(RestAdapter[SinkLeadership]):
                 raise Unanswered(
                     "The offsets are changed, but the ledger could not be read back: is Kafka up?"
                 )
+            time.sleep(LOOK_SECONDS)
+
+    def _look_again(self) -> None:
+        """Return once it is known what Kafka has now."""
+        led = self._require_led()
+        number = self._ask(led, led.lifecycle.look_again)
+        deadline = time.monotonic() + REQUEST_SECONDS
+        while self._ask(led, lambda: led.archive.found_request) < number:
+            if time.monotonic() > deadline:
+                raise Unanswered("Where the partitions end could not be found out: is Kafka up?")
             time.sleep(LOOK_SECONDS)
 
 

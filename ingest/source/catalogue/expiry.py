@@ -145,6 +145,9 @@ class Expiry:
             self._pass = Pass((self.prefix, "") if after is None else (after, last_below("")), is_expired)
         elif page.after_key != self._position:
             self._is_counting = False
+        if page.refused:
+            # Their entries are of what is there.
+            self._is_counting = False
         self._position = page.through_key
         self._page_ms = now.steady_ms
 

@@ -109,6 +109,22 @@ def test_a_line_above_the_limit_is_a_bad_row(chunk: int, end: bytes) -> None:
     assert decoded.after == BytePosition(len(b"1\n" + long + b"\n" + fits + end * 2 + long + end))
 
 
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_a_blank_line_is_skipped_however_long_it_is(end: bytes, chunk: int) -> None:
+    """Blanks are no row, so none that is too large; a value among as many of them is one."""
+    blanks, value = b" \t \r" * 12, b" " * 30 + b"2" + b" " * 30
+    content = blanks + b"\n1\n" + value + b"\n" + blanks + end
+
+    decoded = decode_all(MemorySource(content, chunk=chunk), SMALL)
+
+    assert decoded.values == [b"1"]
+    assert [(row.reason, row.size, row.position) for row in decoded.bad] == [
+        ("too_large", len(value), BytePosition(len(blanks) + 3))
+    ]
+    assert decoded.after == BytePosition(len(content))
+
+
 def test_the_overhead_of_key_and_headers_counts() -> None:
     """A record is measured with what is the same for all of them."""
     options = decode_options(InputFormat.JSONL, record_max_bytes=16, overhead_bytes=10)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.formats import SPLITTERS, DecodeOptions
 from headrace.formats.lines import LineBlock, LongLine
-from headrace.formats.text import records
+from headrace.formats.text import Outside, records
 from headrace.model.positions import BlockPosition, BytePosition
 from headrace.options.choices import InputFormat, ValueFormat
 from headrace.options.row_settings import TextSettings
@@ -104,6 +104,21 @@ def test_patterns_cut_records(options: DecodeOptions, content: bytes, rows: list
     assert (decoded.bad, decoded.error) == ([], None)
 
 
+def test_lines_outside_of_records_show_how_far_an_object_is_read() -> None:
+    """Without that each kill read them again, and a batch did not end in time."""
+    content = b"x\n" * 1_000_000 + b"<r>1</r>\n" + b"y\n" * 1_000_000
+    options, row = _by("<r", "</r>"), content.index(b"<")
+    batches = decode_all(MemorySource(content, chunk=1 << 20), options).batches
+
+    assert sum(map(len, batches)) == 1
+    afters = [batch.after.byte for batch in batches if isinstance(batch.after, BytePosition)]
+    assert 0 < afters[0] <= row
+    assert afters[-1] == len(content)
+    for after in afters:
+        left = decode_all(MemorySource(content, chunk=1 << 20), options, start=BytePosition(after))
+        assert left.values == [b"<r>1</r>"] * (after <= row)
+
+
 @every_chunk
 def test_a_record_without_its_end_is_bad(chunk: int) -> None:
     """It may have been torn, and it is not dropped in silence."""
@@ -147,6 +162,8 @@ def _cut(content: bytes, by: TextSettings, *, chunk: int, limit: int = _LIMIT) -
     chunks = (content[at : at + chunk] for at in range(0, len(content), chunk))
     cut: list[tuple[int, int, str]] = []
     for found in records(chunks, by, offset=0, limit=limit):
+        if isinstance(found, Outside):
+            continue
         if isinstance(found, LineBlock):
             spans = zip(found.starts.tolist(), found.ends.tolist(), found.nexts.tolist(), strict=True)
             cut += [

@@ -71,6 +71,10 @@ def test_a_name_of_another_tool_finds_none(name: str) -> None:
         ("s3.endpoint", "aws.s3.endpoint"),
         ("group.id", "name"),
         ("AWS_S3_Bucket_Name", "aws.s3.bucket.name"),
+        ("nane", "name"),
+        ("aws.sqs.endpoint", "sqs.endpoint"),
+        ("aws.sqs.queue.ulr", "sqs.queue.url"),
+        ("AWS_SQS_REGION", "sqs.region"),
     ],
 )
 def test_names_close_in_meaning_are_written_down(name: str, meant: str) -> None:

@@ -3,13 +3,17 @@
 import http.client
 import io
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.s3.connections import Connections, Origin, _OddReply, _replied
+from headrace.s3.connections import Asked, Connections, Origin, _OddReply, _replied
+from tests.support.until import until_sync
 
 HEAD = (
     b'HTTP/1.1 206 Partial\r\nETag: "Ab"\r\nContent-Length: 5\r\n'
@@ -209,3 +213,60 @@ class Sent:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+@contextmanager
+def trickling(first: bytes, then: bytes) -> Iterator[tuple[http.client.HTTPConnection, threading.Event]]:
+    """A connection over which these come, and the rest of the body when it is wanted, or much later."""
+    ours, theirs = socket.socketpair()
+    is_wanted = threading.Event()
+
+    def send() -> None:
+        theirs.sendall(first)
+        theirs.sendall(then)
+        is_wanted.wait(10)
+        theirs.sendall(b"rest")
+        theirs.shutdown(socket.SHUT_WR)
+
+    sender = threading.Thread(target=send)
+    connection = http.client.HTTPConnection("127.0.0.1")
+    connection.sock = ours
+    sender.start()
+    try:
+        yield connection, is_wanted
+    finally:
+        is_wanted.set()
+        sender.join(60)
+        ours.close()
+        theirs.close()
+
+
+def _trickle(length: bytes) -> bytes:
+    return b'HTTP/1.1 200 OK\r\nETag: "Ab"\r\nContent-Length: ' + length + b"\r\n\r\n"
+
+
+def test_a_body_that_trickles_is_read_as_it_comes() -> None:
+    """A chunk was waited for as long as a byte came every half minute, until the task ended."""
+    home = Connections(Origin("http", "127.0.0.1", 1), None, chunk_seconds=0)
+    with trickling(_trickle(b"65544"), 65536 * b"a") as (connection, is_wanted):
+        reply = _replied(connection, home)
+        found = b""
+        while len(found) < 65536:
+            found += reply.read(1_000_000)
+        assert not is_wanted.is_set()
+        assert found == 65536 * b"a"
+        is_wanted.set()
+        assert reply.read(1_000_000) == b"rest"
+
+
+def test_a_small_answer_that_trickles_is_left_to_a_reader_of_chunks() -> None:
+    """It was waited for without end with others, as long as something came of it."""
+    home = Connections(Origin("http", "127.0.0.1", 1), None, chunk_seconds=0)
+    with trickling(_trickle(b"9"), b"begin") as (connection, is_wanted):
+        asked = Asked(connection, home)
+        until_sync(asked.arrive, what="what has come")
+        assert not is_wanted.is_set()
+        assert asked.whole("Ab", 9) is None
+        is_wanted.set()
+        reply = asked.reply()
+        assert reply.read(9) + reply.read(9) == b"beginrest"

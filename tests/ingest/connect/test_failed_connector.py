@@ -10,11 +10,12 @@ import pytest
 
 from headrace.kafka.control_records import ConnectorRecord
 from headrace.model.errors import HeadraceError, InvalidConfiguration, Unavailable
-from headrace.options import Settings
+from headrace.options import Settings, SettingsError
+from headrace.options.given import Problem
 from headrace.vendors.load import load
 from ingest.cli.run import worker_lines
 from ingest.cli.status import connector_lines
-from ingest.connect.hosted_connector import HostedConnector, HostedPort, pause_after
+from ingest.connect.hosted_connector import HostedConnector, HostedPort, needs_operator, pause_after
 from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import Request
 from ingest.http.snapshot import Snapshot
@@ -264,3 +265,29 @@ def test_a_life_that_worked_is_followed_by_the_first_pause(lives: list[float], p
         pause = pause_after(pause, lived)
         found.append(pause)
     assert found == pauses
+
+
+@pytest.mark.parametrize(
+    ("error", "waits"),
+    [
+        (SettingsError((Problem(option="topic", message="is required"),)), True),
+        (SettingsError((Problem(option="topic", message="no file", is_missing=True),)), False),
+        (
+            SettingsError(
+                (
+                    Problem(option="name", message="no file", is_missing=True),
+                    Problem(option="topic", message="is required"),
+                )
+            ),
+            True,
+        ),
+        (InvalidConfiguration(UNREADABLE), True),
+        (Unavailable("no broker answers"), False),
+    ],
+)
+def test_what_is_wrong_waits_for_another_configuration(error: HeadraceError, *, waits: bool) -> None:
+    """A configuration that is wrong was tried again each minute, with an ERROR each time.
+
+    A file that a reference names may be there later, or be written at this moment.
+    """
+    assert needs_operator(error) is waits

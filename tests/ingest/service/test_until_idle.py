@@ -6,12 +6,22 @@ from typing import Any, cast
 import pytest
 
 from headrace.model.errors import AccessDenied, Unavailable
+from headrace.model.objects import ListingPage
 from ingest.http.metrics import Metrics
 from ingest.service.event_loop import Event, EventLoop, LoopComponents
 from ingest.service.idle import Patience, UntilIdle, listening, waits_sentence
 from ingest.service.statistics import Statistics
+from ingest.source.catalogue.effects import Effects
 from ingest.source.command_queue import CommandQueue
-from listeners.discovery_events import HeadsWait, InventoryWaits, ListingFailed, Mode, ModeChanged
+from listeners.discovery_events import (
+    HeadsWait,
+    InventoryWaits,
+    ListingBegun,
+    ListingFailed,
+    ListingKind,
+    Mode,
+    ModeChanged,
+)
 from tests.headrace.options.loading import load_with
 from tests.ingest.source.catalogue.desk import BUCKET, Desk, event
 
@@ -80,17 +90,33 @@ def test_without_a_queue_nothing_is_received() -> None:
     assert listening(settings) is settings
 
 
+class _Others:
+    """Listeners, and what effects are applied by: nothing comes of either."""
+
+    def page_done(self, _bucket: str) -> None:
+        """A page is taken in."""
+
+    def pause_listing(self) -> None:
+        """No more pages."""
+
+    def resume_listing(self) -> None:
+        """More pages."""
+
+    def apply(self, _effects: Effects) -> None:
+        """What is decided."""
+
+
 def _loop(desk: Desk) -> EventLoop:
     """A run until idle that bears what is outside for a minute; nothing here asks its threads."""
-    nobody = cast("Any", None)
+    nobody, others = cast("Any", None), cast("Any", _Others())
     components = LoopComponents(
         catalogue=desk.catalogue,
         planner=desk.planner,
         commands=CommandQueue(desk.catalogue),
         lifecycle=nobody,
-        listeners=nobody,
+        listeners=others,
         writes=nobody,
-        applier=nobody,
+        applier=others,
         supervisor=nobody,
         statistics=Statistics(Metrics(dict)),
     )
@@ -122,6 +148,33 @@ def test_what_s3_does_not_give_for_a_minute_ends_it_and_is_named(waits: Event) -
     assert not loop.is_over(59.0)
     with pytest.raises(Unavailable, match=r"waits for something outside: .*it cannot be read"):
         loop.is_over(60.0)
+
+
+def test_an_object_that_the_listing_leaves_out_ends_it_and_is_named() -> None:
+    """It would end well, with exit code 0, though one object was not read."""
+    refused = f"s3://{BUCKET}/x may not be read"
+    loop = _loop(Desk())
+
+    def list_all(number: int, *sentences: str) -> None:
+        loop.handle(ListingBegun(bucket=BUCKET, listing_id=number, kind=ListingKind.FULL, after_key=None))
+        page = ListingPage(
+            bucket=BUCKET,
+            listing_id=number,
+            is_full=True,
+            after_key=None,
+            through_key=None,
+            objects=(),
+            refused=sentences,
+        )
+        loop.handle(page)
+
+    list_all(1, refused)
+    assert not loop.is_over(0.0)
+    list_all(2, refused)
+    with pytest.raises(Unavailable, match=f"waits for something outside: .*{refused}"):
+        loop.is_over(60.0)
+    list_all(3)
+    assert loop.is_over(61.0)
 
 
 def test_a_file_of_the_inventory_that_is_read_after_all_is_no_longer_waited_for() -> None:

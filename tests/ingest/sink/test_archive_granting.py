@@ -505,6 +505,20 @@ class TestRewind:
         (grant,) = one.archive.next_batch(0, 1)
         assert not grant.is_made_again
 
+    @pytest.mark.parametrize("offset", [20, 21])
+    def test_an_offset_above_the_end_is_refused(self, offset: int) -> None:
+        """It was taken, and the partition refused from then on."""
+        one = leader(checkpoint(8))
+        one.topics(*found({0: 20, 1: 20}))
+        one.apply(one.archive.pause())
+        refused = one.archive.rewind({P0: offset, TopicPartition("t", 1): 3})
+        assert isinstance(refused, Refused) is (offset > 20)
+        if isinstance(refused, Refused):
+            assert refused.sentence == (
+                "t-0 ends at offset 20, below 21: nothing would be read there. Set an offset up to 20."
+            )
+            assert one.archive.partitions()[0].offset == 8
+
     def test_a_partition_in_use_is_refused(self) -> None:
         """A slot's next commit would undo it."""
         one = leader(checkpoint(8))

@@ -98,6 +98,11 @@ def test_options_in_the_words_of_spark_and_of_run() -> None:
         ({"path": "/data"}, "path = '/data': expected s3://bucket/prefix"),
         ({"path": "s3://b12/in", "aws.s3.bucket.name": "b13"}, "says something else; remove one of both"),
         ({"path": "s3://b12/", "maxFilePerTrigger": "5"}, "did you mean maxFilesPerTrigger?"),
+        ({"path": "s3://b12/", "rowz": "columns"}, "did you mean rows?"),
+        ({"path": "s3://b12/", "aws.sqs.endpoint": "http://localhost:4566"}, "did you mean sqs.endpoint?"),
+        ({"path": "s3://b12/", "startingOffsets": "latest"}, "use include.existing=false, which leaves out"),
+        ({"path": "s3://b12/", "maxOffsetsPerTrigger": "9"}, "use maxFilesPerTrigger or maxBytesPerTrigger"),
+        ({"path": "s3://b12/", "kafka.bootstrap.servers": "b:9092"}, 'by format("kafka")'),
         ({"path": "s3://b12/", "maxFilesPerTrigger": "0"}, "maxFilesPerTrigger = '0': expected"),
         ({"path": "s3://b12/", "modifiedAfter": "soon"}, "modifiedAfter = 'soon': expected a time such as"),
         (

@@ -46,6 +46,7 @@ from spark.frames.written_batches import (
 )
 from spark.sink import frame_writer
 from tests.headrace.formats.encoding.registry import http_registry
+from tests.headrace.s3.scripted_s3 import Say, ScriptedS3, error
 from tests.support.examples import examples
 from tests.support.memory_s3 import MemoryS3
 
@@ -322,6 +323,31 @@ def test_a_task_ends_where_s3_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(FrameRefused, match=r"t-0 could not be written for .*s3://archive/kafka/") as raised:
         writer.write(iter(pa.Table.from_pylist(rows).to_batches()))
     assert_no_causes(raised.value)
+
+
+@pytest.mark.timeout(50)
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_task_ends_at_once_where_there_is_no_bucket(rows: int) -> None:
+    """It tried for a minute, though S3's answer is final: of a frame whose rows were all sent, or of some."""
+    with ScriptedS3(lambda _: Say(error("NoSuchBucket", 404))) as server:
+        options = {
+            "path": "s3://archive/kafka/",
+            "rotate.records": "1",
+            "aws.s3.endpoint": server.url,
+            "aws.access.key.id": "test",
+            "aws.secret.access.key": "test",
+        }
+        given = [
+            {"topic": "t", "partition": 0, "offset": offset, "key": b"k", "value": b"v"}
+            for offset in range(rows)
+        ]
+        writer = HeadraceWriter(writing_settings(options, _RECORDS, overwrites=False))
+
+        with pytest.raises(FrameRefused) as raised:
+            writer.write(iter(pa.Table.from_pylist(given).to_batches()))
+
+    assert str(raised.value).startswith("t-0 could not be written: s3://archive/kafka/")
+    assert "names a bucket that does not exist (NoSuchBucket). Create the bucket" in str(raised.value)
 
 
 def assert_no_causes(error: BaseException) -> None:

@@ -104,6 +104,28 @@ def _id(key: str, etag: str = "1") -> ObjectId:
     return ObjectId("bucket", key, etag)
 
 
+@pytest.mark.parametrize(("refused", "expired"), [((), ["in/05"]), (("s3://bucket/in/05 is refused",), [])])
+def test_a_listing_of_which_s3_refuses_an_object_expires_nothing(
+    refused: tuple[str, ...], expired: list[str]
+) -> None:
+    """The object is there: once it may be read, its entry is what keeps it from being read again."""
+    passes = Passes()
+    for now_ms in (NOW, NOW + APART_MS):
+        passes.listing_id += 1
+        page = ListingPage(
+            bucket="bucket",
+            listing_id=passes.listing_id,
+            is_full=True,
+            after_key=None,
+            through_key=None,
+            objects=[S3Object(id=_id(key), size=1, last_modified_ms=0) for key in HERE if key != "in/05"],
+            refused=refused,
+        )
+        passes.observe(page, now_ms)
+        found, _ = passes.take_stock()
+    assert found == expired
+
+
 def test_two_complete_listings_an_hour_apart_expire_an_old_entry() -> None:
     """Neither one listing nor two in a row are enough."""
     passes = Passes()
