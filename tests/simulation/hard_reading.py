@@ -18,6 +18,7 @@ _DATA: Final = ("put", "arrive")
 _OF_PAGES: Final = ("503 next page", "503 next page", "silent next page", "expired next page")
 _OF_KEYS: Final = ("expired", "unknown", "timeout")
 """What answers say where keys have expired, or were rotated, and of a connection that was too slow."""
+_GETS: Final = " GetObject"
 _OF_READS: Final = ("cut GetObject", "cut GetObject", "gone GetObject", "timeout GetObject")
 _OF_LOOKS: Final = ("replaced HeadObject", "gone HeadObject", "503 HeadObject", "expired HeadObject")
 
@@ -51,7 +52,7 @@ def _trouble(rng: random.Random) -> Iterable[Step]:
     elif what == "pages":
         yield _next(after, rng.choice(_OF_PAGES), rng.choice((1, 1, 3)))
     elif what == "keys":
-        yield _next(after, rng.choice(_OF_KEYS), rng.choice((1, 2, 8, 30)))
+        yield _next(after, rng.choice(_OF_KEYS) + rng.choice(("", _GETS, _GETS)), rng.choice((2, 8, 30)))
     elif what == "entries":
         lacking: dict[str, Any] = {"names": ["ETag"], "seconds": rng.choice((4.0, 20.0, 90.0))}
         yield Step(after, LACKING, lacking)
