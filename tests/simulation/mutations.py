@@ -702,6 +702,20 @@ MUTATIONS: Final = {
         " or object_id in self.unwritten:\n            return\n\n    def on_acted",
         ":\n            return\n\n    def on_acted",
     ),
+    "topics that appear later": Mutation(
+        "sink",
+        "with `latest` a topic that appears while a process leads begins at its first record",
+        "ingest/sink/starts.py",
+        "earliest = topic in self._known_topics or not was_there",
+        "earliest = topic in self._known_topics",
+    ),
+    "partitions that are added": Mutation(
+        "sink",
+        "with `latest` a partition that a known topic has got begins at its first record",
+        "ingest/sink/starts.py",
+        "        earliest = topic in self._known_topics or",
+        "        earliest =",
+    ),
     "keys that have expired": Mutation(
         "source",
         "no object is given up, as keys have expired",

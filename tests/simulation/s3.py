@@ -35,6 +35,7 @@ _REFUSALS: Final = {
     "timeout": ("RequestTimeout", 400),
 }
 """Kinds of what comes in the place of an answer: code and status, of which a HEAD has the status alone."""
+_OF_KEYS: Final = frozenset({"expired", "unknown", "timeout"})
 _NEXT_PAGE: Final = "next page"
 _SAID_SHARE: Final = 0.5
 _ACTIONS: Final = frozenset({"CopyObject", "DeleteObject", "HeadObject", "PutObjectTagging"})
@@ -79,8 +80,8 @@ class Weather:
     """By kind, and of one operation where its name follows: `503`, `lost` (it happened, and is not
     answered), `late` (it happens some time after nobody waits for its answer), `silent` (it did not), `409`,
     `broken` (200 with an error in its document, of completions), `cut` (the body of a GET breaks off; with
-    `replaced behind` somebody replaces its object then), `expired`, `unknown` and `timeout` (see `_REFUSALS`).
-    `next page` is that operation of a listing that continues another one."""
+    `replaced behind` somebody replaces its object then), `expired`, `unknown` and `timeout` (as `_REFUSALS`
+    has it). `next page` is that operation of a listing that continues another one."""
     down_until: float = 0.0
     forbidden: set[str] = field(default_factory=set)
     """Operations that are refused."""
@@ -566,9 +567,7 @@ class SimulatedS3:
         if operation in _ACTIONS:
             self._all.actions += 1
             self._all.acted.give()
-        if "ContinuationToken" in given:
-            self._strike(_NEXT_PAGE, act)
-        self._strike(operation, act)
+        self._strike(operation, act, is_next="ContinuationToken" in given)
         self._all.on_call(operation, given)
         if operation in weather.forbidden or given["Bucket"] in weather.denied:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
@@ -576,11 +575,7 @@ class SimulatedS3:
             weather.refuse_look(operation, (given["Bucket"], given["Key"]), kernel.now)
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)
-        if given.get("Key") in self._all.objects[given["Bucket"]]:
-            if weather.strikes("replaced", operation):
-                self._all.on_replaced(given["Bucket"], given["Key"])
-            if weather.strikes("gone", operation):
-                self._all.on_gone(given["Bucket"], given["Key"])
+        self._meddle(operation, given)
         if weather.strikes("dies before", operation):
             self._all.on_dies()
             kernel.require_alive()
@@ -595,6 +590,15 @@ class SimulatedS3:
         kernel.sleep(_CALL_SECONDS * kernel.rng.random())
         return self._answered(operation, answer)
 
+    def _meddle(self, operation: str, given: Mapping[str, Any]) -> None:
+        """Somebody replaces or deletes what a call is about, just before it reaches it."""
+        weather = self._all.weather
+        if given.get("Key") in self._all.objects[given["Bucket"]]:
+            if weather.strikes("replaced", operation):
+                self._all.on_replaced(given["Bucket"], given["Key"])
+            if weather.strikes("gone", operation):
+                self._all.on_gone(given["Bucket"], given["Key"])
+
     def _answered(self, operation: str, answer: Any) -> Any:
         left_out = self._all.left_out
         headers = {} if "date" in left_out else {"date": formatdate(self._all.now_ms() / 1000, usegmt=True)}
@@ -604,17 +608,21 @@ class SimulatedS3:
             answer = _without(answer, left_out)
         return {"ResponseMetadata": {"HTTPStatusCode": 200, "HTTPHeaders": headers}, **answer}
 
-    def _strike(self, operation: str, act: Callable[[], Any]) -> None:
-        """Raise what comes in the place of an answer to this request."""
+    def _strike(self, operation: str, act: Callable[[], Any], *, is_next: bool) -> None:
+        """Raise what comes in the place of an answer to this request; `is_next`: of another page."""
+        for name in (_NEXT_PAGE, operation) if is_next else (operation,):
+            self._strike_by(name, operation, act)
+
+    def _strike_by(self, name: str, operation: str, act: Callable[[], Any]) -> None:
         kernel, weather = self._kernel, self._all.weather
         for kind, (code, status) in _REFUSALS.items():
-            if weather.strikes(kind, operation):
-                named = "ListObjectsV2" if operation == _NEXT_PAGE else operation
-                raise refused(named, str(status) if kind != "503" and named == "HeadObject" else code, status)
-        is_late = weather.strikes("late", operation)
+            if weather.strikes(kind, name):
+                is_bare = kind in _OF_KEYS and operation == "HeadObject"
+                raise refused(operation, str(status) if is_bare else code, status)
+        is_late = weather.strikes("late", name)
         if is_late:
             self._arrive_late(act)
-        if is_late or weather.strikes("silent", operation):
+        if is_late or weather.strikes("silent", name):
             kernel.sleep(20.0)
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
 

@@ -9,6 +9,7 @@ from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
 from tests.simulation.bare_nulls import is_bare
 from tests.simulation.hidden_names import HIDDEN
+from tests.simulation.late_topics import has_late_topics
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.null_objects import closed_by_nulls, refused_nulls
 from tests.simulation.reported_nulls import is_reporting, may_leave_nulls_out, nulls_elsewhere
@@ -57,7 +58,7 @@ def _is_skipped(scenario: Scenario, place: Place) -> bool:
 def is_comparable(scenario: Scenario) -> bool:
     """Whether an undisturbed run of the same records must come to the same groups and verdicts."""
     # What a null is in rows that are bare values depends on what is fetched with it, as is documented.
-    is_other = _is_promised(scenario) or is_bare(scenario)
+    is_other = _is_promised(scenario) or is_bare(scenario) or has_late_topics(scenario)
     return not {step.act for step in scenario.steps} & _OTHERWISE and not is_other
 
 
