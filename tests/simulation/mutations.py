@@ -723,13 +723,6 @@ MUTATIONS: Final = {
         '            "ExpiredToken",\n',
         "",
     ),
-    "a connection that was too slow": Mutation(
-        "source",
-        "no object is given up, as S3 has ended a connection that was too slow",
-        "headrace/aws/aws_errors.py",
-        '            "RequestTimeout",\n',
-        "",
-    ),
     "where a body broke off": Mutation(
         "source",
         "a read whose body broke off continues there",
