@@ -730,12 +730,12 @@ MUTATIONS: Final = {
         "self._calls.attempted(partial(self._begin, at, end))",
         "self._calls.attempted(partial(self._begin, begin, end))",
     ),
-    "where a listing broke off": Mutation(
+    "pages after the first": Mutation(
         "source",
-        "a listing of which a page fails continues after the page before it",
-        "listeners/listing.py",
-        "        elif after is not None:\n",
-        "        elif token is not None:\n",
+        "a listing has all pages",
+        "headrace/aws/store_answers.py",
+        '    if not page.get("IsTruncated"):\n',
+        "    if page:\n",
     ),
     "what a page has passed": Mutation(
         "restore",
