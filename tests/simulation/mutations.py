@@ -702,6 +702,13 @@ MUTATIONS: Final = {
         " or object_id in self.unwritten:\n            return\n\n    def on_acted",
         ":\n            return\n\n    def on_acted",
     ),
+    "what a filter means": Mutation(
+        "sink",
+        "a filter drops what its predicate means, and nothing else",
+        "headrace/formats/transforms/record_chain.py",
+        "return [rest, *_made(step.transform, run.take(np.flatnonzero(chosen)), refused, now_ms)]",
+        "return [run.take(np.flatnonzero(chosen)), *_made(step.transform, rest, refused, now_ms)]",
+    ),
     "topics that appear later": Mutation(
         "sink",
         "with `latest` a topic that appears while a process leads begins at its first record",
