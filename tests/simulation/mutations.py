@@ -699,8 +699,8 @@ MUTATIONS: Final = {
         "archives",
         "while an object's replay is written, no listing owes its action again",
         "ingest/source/catalogue/object_state.py",
-        " or object_id in self.unwritten:\n            return\n\n    def on_acted",
-        ":\n            return\n\n    def on_acted",
+        "entry.action != self.post_action or object_id in self.unwritten:",
+        "entry.action != self.post_action:",
     ),
     "what a filter means": Mutation(
         "sink",
