@@ -8,6 +8,7 @@ from typing import Final
 from tests.simulation import first_rows
 from tests.simulation.apart import around
 from tests.simulation.circumstances import Act, Circumstance, chosen_options
+from tests.simulation.hard_reading import with_hard_reading
 from tests.simulation.layouts_generator import LAYOUTS
 from tests.simulation.layouts_parts import has_no_tombstones, kept_parts
 from tests.simulation.layouts_records import bears_line_feeds
@@ -231,7 +232,7 @@ def archives_scenario(seed: int) -> Scenario:
     partitions = rng.choice((1, 1, 2))
     records = tuple(_records(rng, partitions, sink, about))
     drawn = first_rows.with_first(restore_steps(rng, about), first)
-    steps = around("archives", seed, drawn, denied=(RESTORED, ARCHIVED))
+    steps = around("archives", seed, with_hard_reading("archives", seed, drawn), denied=(RESTORED, ARCHIVED))
     options, steps = with_owed_actions("archives", seed, options, steps)
     return Scenario(
         seed=seed,

@@ -338,6 +338,7 @@ class Course:
         made.network.lose_answers = 0
         self._end_cuts()
         made.bucket.weather.failing.clear()
+        made.bucket.listings_lack = frozenset()
         made.bucket.weather.forbidden.clear()
         made.bucket.weather.denied.clear()
         made.bucket.weather.failing_until.clear()

@@ -24,11 +24,14 @@ from tests.simulation.apart import (
     FOREIGN,
     GROUP_MOVED,
     HELD,
+    LACKING,
     LOG_CUT,
     NO_CONDITIONS,
+    PAGES,
     RETENTION,
     REWINDS,
 )
+from tests.simulation.late_topics import TOPIC_MADE
 from tests.simulation.scenario import Scenario, Step
 
 _Names = Mapping[str, Mapping[str, Any]]
@@ -63,7 +66,7 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
         *(f"change {name}" for name in frames_generator.CHANGING),
         "delete",
     ),
-    "archives": (*restore_generator.OPERATIONS, HELD, *BY_TIME),
+    "archives": (*restore_generator.OPERATIONS, HELD, *BY_TIME, PAGES, LACKING),
     "layouts": (
         *sink_generator.OPERATIONS,
         *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME),
@@ -71,18 +74,18 @@ _OPERATIONS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "restore": (
         *restore_generator.OPERATIONS,
-        HELD,
+        *(HELD, PAGES, LACKING),
         *BY_TIME,
         *(f"change {name}" for name in restore_generator.CHANGING),
     ),
     "sink": (
         *sink_generator.OPERATIONS,
-        *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME, REWINDS, GROUP_MOVED),
+        *(NO_CONDITIONS, FOREIGN, LOG_CUT, RETENTION, *BY_TIME, REWINDS, GROUP_MOVED, TOPIC_MADE),
         *(f"change {name}" for name in sink_generator.CHANGING),
     ),
     "source": (
         *source_generator.OPERATIONS,
-        HELD,
+        *(HELD, PAGES, LACKING),
         *BY_TIME,
         *(f"change {name}" for name in dict.fromkeys(source_generator.CHANGING)),
         "delete",

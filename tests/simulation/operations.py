@@ -30,7 +30,7 @@ from ingest.http.rest.port import Change
 from ingest.source.catalogue import Selection
 from ingest.source.catalogue.object_commands import Offset
 from ingest.source.command_queue import Action
-from tests.simulation.apart import HELD, LEDGER, RESUMED
+from tests.simulation.apart import HELD, LACKING, LEDGER, PAGES, RESUMED
 from tests.simulation.archive_rows import FOREIGN
 from tests.simulation.course import DAY_SECONDS, Course
 from tests.simulation.s3 import SimulatedS3, StoredObject
@@ -78,6 +78,8 @@ class Operations:
             "bucket denied": lambda bucket, seconds: self._refuse(
                 self._made.bucket.weather.denied, bucket, seconds
             ),
+            PAGES: self._have_pages,
+            LACKING: self._lack,
             "starts late": self._starts_late,
             "replay": self._replay,
             "mark": self._mark,
@@ -181,6 +183,21 @@ class Operations:
         name = self._ledger_topic if topic == LEDGER else topic
         if name is not None:
             self._refuse(self._made.broker.denied, name, seconds)
+
+    def _have_pages(self, keys: int) -> None:
+        """Listings have pages of so many keys from now on."""
+        self._made.bucket.page_keys = keys
+
+    def _lack(self, names: Sequence[str], seconds: float) -> None:
+        """Listings of this store do not say so much of an object for a while."""
+        kernel, bucket = self._made.kernel, self._made.bucket
+        bucket.listings_lack = frozenset(names)
+
+        def mend() -> None:
+            kernel.sleep(seconds)
+            bucket.listings_lack = frozenset()
+
+        kernel.spawn(kernel.process("operator"), mend, "mend")
 
     def _starts_late(self, count: int, seconds: float = _LATE_SECONDS) -> None:
         self._made.late_starts += [seconds] * count

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tests.simulation.apart import around
 from tests.simulation.circumstances import OWED, RESTORE, Circumstance, chosen_options
+from tests.simulation.hard_reading import with_hard_reading
 from tests.simulation.listing_order import with_listing_order
 from tests.simulation.owed_actions import with_owed_actions
 from tests.simulation.pairs import all_pairs, drawn_count, valid_options
@@ -148,7 +149,7 @@ def restore_scenario(seed: int) -> Scenario:
         share = about.bad_share
     records = tuple(_records(rng, partitions, share, about))
     drawn = _with_changes(seed, restore_steps(rng, about), changes)
-    steps = around("restore", seed, drawn, denied=(RESTORED,))
+    steps = around("restore", seed, with_hard_reading("restore", seed, drawn), denied=(RESTORED,))
     options, steps = with_owed_actions("restore", seed, options, steps)
     scenario = Scenario(
         seed=seed,

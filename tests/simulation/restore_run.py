@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.simulation.apart import PAGES
 from tests.simulation.broker import Record
 from tests.simulation.course import Course, Ended, run_course
 from tests.simulation.environment import Environment, Instance, environment
@@ -229,7 +230,8 @@ class RestoreCourse(Course):
         # Of one that came long after the first no keys were waited for, nor those that come with it.
         until = came - _MOMENT if came > min(self.came.values()) + self._wait_seconds else came
         # What sorts after it may be on a page that a listing has not come to.
-        listed = key if "archive.page" in self.scenario.options else None
+        has_pages = any(step.act == PAGES for step in self.scenario.steps)
+        listed = key if has_pages or "archive.page" in self.scenario.options else None
         is_shown = any(
             (".keys." in other or "tombstone" in other) and at <= until and (listed is None or other < listed)
             for other, at in self.told.items()

@@ -13,7 +13,12 @@ from email.utils import formatdate
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl
 
-from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    IncompleteReadError,
+    ReadTimeoutError,
+)
 
 from tests.simulation.kernel import EPOCH_MS, Kernel, Signal
 
@@ -22,6 +27,17 @@ _LATE_SECONDS: Final = 60.0
 _MIN_PART: Final = 5 * 1024 * 1024
 _ENDPOINT: Final = "http://simulated-s3"
 _LOOKS: Final = frozenset({"GetObject", "HeadObject"})
+_REFUSALS: Final = {
+    "503": ("SlowDown", 503),
+    "409": ("ConditionalRequestConflict", 409),
+    "expired": ("ExpiredToken", 400),
+    "unknown": ("InvalidAccessKeyId", 403),
+    "timeout": ("RequestTimeout", 400),
+}
+"""Kinds of what comes in the place of an answer: code and status, of which a HEAD has the status alone."""
+_OF_KEYS: Final = frozenset({"expired", "unknown", "timeout"})
+_NEXT_PAGE: Final = "next page"
+_SAID_SHARE: Final = 0.5
 _ACTIONS: Final = frozenset({"CopyObject", "DeleteObject", "HeadObject", "PutObjectTagging"})
 """Those of post-actions; with a queue there are other HEADs."""
 
@@ -63,7 +79,9 @@ class Weather:
     failing: dict[str, int] = field(default_factory=dict)
     """By kind, and of one operation where its name follows: `503`, `lost` (it happened, and is not
     answered), `late` (it happens some time after nobody waits for its answer), `silent` (it did not), `409`,
-    `broken` (200 with an error in its document, of completions)."""
+    `broken` (200 with an error in its document, of completions), `cut` (the body of a GET breaks off; with
+    `replaced behind` somebody replaces its object then), `expired`, `unknown` and `timeout` (as `_REFUSALS`
+    has it). `next page` is that operation of a listing that continues another one."""
     down_until: float = 0.0
     forbidden: set[str] = field(default_factory=set)
     """Operations that are refused."""
@@ -108,6 +126,8 @@ class Bucket:
         """Called with what a client is about to delete."""
         self.on_replaced: Callable[[str, str], None] = lambda _bucket, _key: None
         """Called where somebody replaces an object just before a client's call reaches it."""
+        self.on_gone: Callable[[str, str], None] = lambda _bucket, _key: None
+        """The same of one that is deleted (`gone`)."""
         self.on_put: Callable[[str, str, StoredObject], None] = lambda _bucket, _key, _stored: None
         """Called with what has become visible, as notifications of the bucket are made."""
         self.on_dies: Callable[[], None] = lambda: None
@@ -127,6 +147,8 @@ class Bucket:
         self.versioned: set[str] = set()
         """Buckets that keep versions."""
         self.page_keys = 1000
+        self.listings_lack: frozenset[str] = frozenset()
+        """What entries of listings do not have in this store."""
         self.left_out: frozenset[str] = frozenset()
         """What a proxy leaves out of answers to HEADs and of listings, `date` of all."""
         """So many keys a page of a listing has at most: S3 may give fewer than it is asked for."""
@@ -197,6 +219,24 @@ class _Body:
 
     def close(self) -> None:
         """End it."""
+
+
+class _CutBody(_Body):
+    """One that breaks off: with an error, or, where it is read by amounts, by ending too early."""
+
+    def __init__(self, data: bytes, left: int, broken: Callable[[], bool]) -> None:
+        super().__init__(data[:left])
+        self._broken = broken
+        self._sizes = left, len(data)
+
+    def read(self, amount: int | None = None) -> bytes:
+        """Bytes; the error where it breaks off."""
+        found = super().read(amount)
+        if amount is None or not found:
+            says_so = self._broken()
+            if amount is None or says_so:
+                raise IncompleteReadError(actual_bytes=self._sizes[0], expected_bytes=self._sizes[1])
+        return found
 
 
 class SimulatedS3:
@@ -345,9 +385,22 @@ class SimulatedS3:
                     "ContentLength": len(part),
                 }
                 body = part
-            return answer | {"Body": _Body(body)}
+            return answer | {"Body": self._body(body, given)}
 
         return self._call("GetObject", act, given)
+
+    def _body(self, data: bytes, given: Mapping[str, Any]) -> _Body:
+        """The body of an answer, which may break off."""
+        weather, rng = self._all.weather, self._kernel.rng
+        if not data or not weather.strikes("cut", "GetObject"):
+            return _Body(data)
+
+        def broken() -> bool:
+            if weather.strikes("replaced behind", "GetObject"):
+                self._all.on_replaced(given["Bucket"], given["Key"])
+            return rng.random() < _SAID_SHARE
+
+        return _CutBody(data, rng.randrange(len(data)), broken)
 
     def list_objects_v2(self, **given: Any) -> Any:
         """See botocore."""
@@ -514,7 +567,7 @@ class SimulatedS3:
         if operation in _ACTIONS:
             self._all.actions += 1
             self._all.acted.give()
-        self._strike(operation, act)
+        self._strike(operation, act, is_next="ContinuationToken" in given)
         self._all.on_call(operation, given)
         if operation in weather.forbidden or given["Bucket"] in weather.denied:
             raise refused(operation, "403" if operation == "HeadObject" else "AccessDenied", 403)
@@ -522,8 +575,7 @@ class SimulatedS3:
             weather.refuse_look(operation, (given["Bucket"], given["Key"]), kernel.now)
         if given["Bucket"] not in self._all.objects:
             raise refused(operation, "NoSuchBucket", 404)
-        if given.get("Key") in self._all.objects[given["Bucket"]] and weather.strikes("replaced", operation):
-            self._all.on_replaced(given["Bucket"], given["Key"])
+        self._meddle(operation, given)
         if weather.strikes("dies before", operation):
             self._all.on_dies()
             kernel.require_alive()
@@ -538,24 +590,39 @@ class SimulatedS3:
         kernel.sleep(_CALL_SECONDS * kernel.rng.random())
         return self._answered(operation, answer)
 
+    def _meddle(self, operation: str, given: Mapping[str, Any]) -> None:
+        """Somebody replaces or deletes what a call is about, just before it reaches it."""
+        weather = self._all.weather
+        if given.get("Key") in self._all.objects[given["Bucket"]]:
+            if weather.strikes("replaced", operation):
+                self._all.on_replaced(given["Bucket"], given["Key"])
+            if weather.strikes("gone", operation):
+                self._all.on_gone(given["Bucket"], given["Key"])
+
     def _answered(self, operation: str, answer: Any) -> Any:
         left_out = self._all.left_out
         headers = {} if "date" in left_out else {"date": formatdate(self._all.now_ms() / 1000, usegmt=True)}
+        if operation == "ListObjectsV2":
+            left_out |= self._all.listings_lack
         if left_out and operation in {"HeadObject", "ListObjectsV2"}:
             answer = _without(answer, left_out)
         return {"ResponseMetadata": {"HTTPStatusCode": 200, "HTTPHeaders": headers}, **answer}
 
-    def _strike(self, operation: str, act: Callable[[], Any]) -> None:
-        """Raise what comes in the place of an answer to this request."""
+    def _strike(self, operation: str, act: Callable[[], Any], *, is_next: bool) -> None:
+        """Raise what comes in the place of an answer to this request; `is_next`: of another page."""
+        for name in (_NEXT_PAGE, operation) if is_next else (operation,):
+            self._strike_by(name, operation, act)
+
+    def _strike_by(self, name: str, operation: str, act: Callable[[], Any]) -> None:
         kernel, weather = self._kernel, self._all.weather
-        if weather.strikes("503", operation):
-            raise refused(operation, "SlowDown", 503)
-        if weather.strikes("409", operation):
-            raise refused(operation, "ConditionalRequestConflict", 409)
-        is_late = weather.strikes("late", operation)
+        for kind, (code, status) in _REFUSALS.items():
+            if weather.strikes(kind, name):
+                is_bare = kind in _OF_KEYS and operation == "HeadObject"
+                raise refused(operation, str(status) if is_bare else code, status)
+        is_late = weather.strikes("late", name)
         if is_late:
             self._arrive_late(act)
-        if is_late or weather.strikes("silent", operation):
+        if is_late or weather.strikes("silent", name):
             kernel.sleep(20.0)
             raise ReadTimeoutError(endpoint_url=_ENDPOINT)
 

@@ -17,7 +17,9 @@ from tests.simulation.apart import (
 )
 from tests.simulation.bare_nulls import bare_scenario
 from tests.simulation.circumstances import SINK, Circumstance, chosen_options
+from tests.simulation.filtered_records import filtered_scenario
 from tests.simulation.hidden_names import hidden_scenario
+from tests.simulation.late_topics import late_scenario
 from tests.simulation.pairs import all_pairs, changes, valid_options
 from tests.simulation.reported_nulls import reporting_scenario
 from tests.simulation.scenario import Scenario, Step
@@ -141,7 +143,7 @@ def _rows() -> list[dict[str, str | None]]:
 
 def sink_scenario(seed: int) -> Scenario:
     """The scenario of a seed: pairs of options in their order first, between circumstances."""
-    drawn_alone = (bare_scenario, reporting_scenario, hidden_scenario)
+    drawn_alone = (bare_scenario, reporting_scenario, hidden_scenario, late_scenario, filtered_scenario)
     if (own := next(filter(None, (draw(seed, FIXED) for draw in drawn_alone)), None)) is not None:
         return own
     rng = random.Random(f"sink-{seed}")

@@ -8,7 +8,9 @@ from typing import Any, Final
 from tests.simulation.apart import GROUP_MOVED, NO_CONDITIONS, REWINDS
 from tests.simulation.archive_rows import Row
 from tests.simulation.bare_nulls import is_bare
+from tests.simulation.filtered_records import archived_all_the_same, is_filtered, may_be_dropped
 from tests.simulation.hidden_names import HIDDEN
+from tests.simulation.late_topics import has_late_topics
 from tests.simulation.laws import Finding, sanity
 from tests.simulation.null_objects import closed_by_nulls, refused_nulls
 from tests.simulation.reported_nulls import is_reporting, may_leave_nulls_out, nulls_elsewhere
@@ -58,6 +60,7 @@ def is_comparable(scenario: Scenario) -> bool:
     """Whether an undisturbed run of the same records must come to the same groups and verdicts."""
     # What a null is in rows that are bare values depends on what is fetched with it, as is documented.
     is_other = _is_promised(scenario) or is_bare(scenario)
+    is_other = is_other or has_late_topics(scenario) or is_filtered(scenario)
     return not {step.act for step in scenario.steps} & _OTHERWISE and not is_other
 
 
@@ -99,6 +102,11 @@ def judge(
         archived = {(row.topic, row.partition, row.offset) for row in outcome.rows}
         letters = nulls & {*letters_of(outcome)}
         said = nulls_elsewhere(scenario, nulls & archived, letters, outcome.ending)
+        found += [Finding("alone", sentence) for sentence in said]
+    if is_filtered(scenario):
+        places = [(row.topic, row.partition, row.offset) for row in outcome.rows]
+        archived_places = {place: outcome.expected[place] for place in places if place in outcome.expected}
+        said = archived_all_the_same(scenario, archived_places, outcome.ending)
         found += [Finding("alone", sentence) for sentence in said]
     found += () if calm is None else closed_by_nulls(scenario, calm)
     if not found and calm is not None:
@@ -213,7 +221,7 @@ def _all_there(scenario: Scenario, outcome: Outcome, found: set[Place]) -> Itera
     # any more once retention has passed that place.
     is_moved = any(step.act in (*_AGAIN, "log cut off") for step in scenario.steps)
     for place, given in outcome.expected.items():
-        is_dropped = drops_nulls and given.value is None
+        is_dropped = (drops_nulls and given.value is None) or may_be_dropped(scenario, given)
         is_unread = place[:2] in outcome.cut_unread
         is_skipped = _is_skipped(scenario, place) or place[2] < outcome.skips.get(place[:2], 0)
         if place in found or is_dropped or is_unread or is_skipped:

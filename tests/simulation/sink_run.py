@@ -10,8 +10,9 @@ from tests.simulation.archive_rows import Row, rows_in, rows_of
 from tests.simulation.bare_nulls import bare_rows, is_bare
 from tests.simulation.broker import Record, is_visible
 from tests.simulation.course import Course, Ended, run_course
-from tests.simulation.environment import Environment, environment
+from tests.simulation.environment import Environment, Instance, environment
 from tests.simulation.hidden_names_run import HiddenNames
+from tests.simulation.late_topics_run import LateTopics
 from tests.simulation.moved_offsets import MovedOffsets
 from tests.simulation.operations import Operations
 from tests.simulation.scenario import Given, Scenario
@@ -100,6 +101,7 @@ class _SinkCourse(Course):
         self._outcome = outcome
         self._operations = Operations(self)
         self._moved = MovedOffsets(self, self._operations)
+        self._late = LateTopics(self, self._operations)
         self._hidden = HiddenNames(self, self._operations, self._waiting)
         self._earlier: list[tuple[Place, Given]] = []
         self._produced: list[tuple[str, int, Record, Given]] = []
@@ -110,9 +112,18 @@ class _SinkCourse(Course):
         """See Course."""
         self.made.bucket.make(BUCKET)
         self.made.bucket.make(SECOND)
-        for name, partitions in self.scenario.topics.items():
-            self.made.broker.create(name, partitions)
+        for name in self._late.prepare():
+            self.made.broker.create(name, self.scenario.topics[name])
         self.made.broker.create(LETTERS, 1)
+
+    def start(self, **changes: str) -> Instance:
+        """See Course."""
+        self._late.begun()
+        return super().start(**changes)
+
+    def _do_the_rest(self) -> None:
+        self._late.begun()
+        super()._do_the_rest()
 
     def acts(self) -> dict[str, Callable[..., None]]:
         """See Course."""
@@ -122,7 +133,14 @@ class _SinkCourse(Course):
             "topic again": self._topic_again,
             LOG_CUT: self._cut_log,
         }
-        return {**super().acts(), **operations, **self._moved.acts(), **self._hidden.acts(), **own}
+        return {
+            **super().acts(),
+            **operations,
+            **self._moved.acts(),
+            **self._hidden.acts(),
+            **self._late.acts(),
+            **own,
+        }
 
     def _cut_log(
         self, topic: str, share: float, again: float, seconds: float, *, marker: bool = False
@@ -191,6 +209,7 @@ class _SinkCourse(Course):
             record = Record(0, one.key, one.value, one.headers, one.timestamp_ms)
             broker.produce(one.topic, one.partition, record, running)
             self._produced.append((one.topic, one.partition, record, one))
+        self._late.produced()
         if running is None:
             return
         if how == "held" and not self.calm:
@@ -241,7 +260,7 @@ class _SinkCourse(Course):
             cut = outcome.cut_below | {(topic, partition) for topic, partition, _ in outcome.cut_off}
             outcome.cut_unread = {at for at in cut if at in known and made.broker.log(*at).end <= known[at]}
         outcome.repeats, outcome.said = self._operations.repeats, self._operations.said
-        outcome.skips = self._moved.skips
+        outcome.skips = self._moved.skips | self._late.skips
         outcome.shown += [("once", sentence) for sentence in self._moved.broken]
         outcome.shown += self._hidden.broken
         if outcome.ending == "exit 0":

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tests.simulation.apart import RESUMED, around
 from tests.simulation.circumstances import SOURCE, Circumstance, chosen_options
+from tests.simulation.hard_reading import with_hard_reading
 from tests.simulation.open_heads import drawn_mode, options_of, placed_names, steps_of, versions
 from tests.simulation.owed_actions import with_owed_actions, with_slow_replays
 from tests.simulation.pairs import all_pairs, changes, drawn_count, valid_options
@@ -200,7 +201,7 @@ def source_scenario(seed: int) -> Scenario:
     places = partitions if options["file.name.template"] == PLACED else 0
     objects = tuple(_objects(rng, about, several=options[_BUCKET] == BOTH, places=places))
     drawn = _steps(rng, len(objects), options, about)
-    given = around("source", seed, drawn, denied=(TOPIC, LETTERS))
+    given = around("source", seed, with_hard_reading("source", seed, drawn), denied=(TOPIC, LETTERS))
     options, steps = _with_prefixes(seed, options, given)
     if steps == given:
         options, steps = with_owed_actions("source", seed, options, given)

@@ -16,6 +16,7 @@ from tests.simulation.source_run import SourceOutcome
 # A row with more text may not fit in a topic with a limit of 700, with its headers and what transforms add.
 _LARGE: Final = 300
 _ROOMY: Final = 700
+_NOT_OF_OBJECTS: Final = ("unreadable", "missing", "superseded", "source_unavailable")
 # The second one: something is quarantined, and all else is done.
 _ENDED_WELL: Final = ("exit 0", "exit 5")
 
@@ -34,7 +35,16 @@ def judge_source(scenario: Scenario, outcome: SourceOutcome) -> list[Finding]:
     found += [Finding("forward", sentence) for sentence in outcome.unread]
     found += _places(scenario, outcome)
     found += _values(scenario, outcome)
+    found += _held_against(outcome)
     return found
+
+
+def _held_against(outcome: SourceOutcome) -> Iterator[Finding]:
+    """No object is given up for what S3 says of keys, or of connections, for a while: it is not at fault."""
+    for number in outcome.whole:
+        entry = outcome.ledger.get(outcome.ids[number])
+        if entry is not None and entry.state is State.QUARANTINED and entry.reason in _NOT_OF_OBJECTS:
+            yield Finding("forward", f"{outcome.ids[number].url} is quarantined as {entry.reason}")
 
 
 def _left_out(outcome: SourceOutcome) -> Iterator[Finding]:
@@ -99,9 +109,7 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
     needed: Counter[Row] = Counter()
     for number in set(judged) - outcome.misread:
         needed.update(rows_of_object(outcome.given[number])[0])
-    limits = [step.given["size"] for step in scenario.steps if step.act == "limit"]
-    # With headers, and with what transforms add, no row may fit in a topic with the lower limit.
-    largest = float("inf") if not limits else _LARGE if min(limits) >= _ROOMY else -1
+    largest = _largest(scenario)
     for number in judged:
         given = outcome.given[number]
         entry = outcome.ledger.get(outcome.ids[number])
@@ -124,6 +132,15 @@ def _all_there(scenario: Scenario, outcome: SourceOutcome, seen: Counter[Row]) -
             yield Finding("once", f"{given.topic}: {found} dead letters of {faulty} bad rows")
 
 
+def _largest(scenario: Scenario) -> float:
+    """The length of a row's text that fits in the topic all along.
+
+    With headers, and with what transforms add, no row may fit in a topic with the lower limit.
+    """
+    limits = [step.given["size"] for step in scenario.steps if step.act == "limit"]
+    return float("inf") if not limits else _LARGE if min(limits) >= _ROOMY else -1
+
+
 def _again(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
     """What a stopped connector was to read again is in Kafka once more, and nothing is owed for good."""
     if outcome.ending not in _ENDED_WELL:
@@ -134,7 +151,8 @@ def _again(scenario: Scenario, outcome: SourceOutcome) -> Iterator[Finding]:
         return
     seen = Counter(row for partition in outcome.records for one in partition for row in rows_in(one.value))
     for number in sorted(outcome.again.intersection(_judged(outcome)) - outcome.misread):
-        missing = [row for row in rows_of_object(outcome.given[number])[0] if seen[row] == 1]
+        rows = rows_of_object(outcome.given[number])[0]
+        missing = [row for row in rows if seen[row] == 1 and not len(row[1]) > _largest(scenario)]
         if missing:
             url = outcome.ids[number].url
             yield Finding("once", f"{url} was to be read again, and {len(missing)} rows are in Kafka once")

@@ -116,6 +116,7 @@ class _SourceCourse(Course):
         outcome.given = list(scenario.records)
         made.bucket.on_taken = self._taken
         made.bucket.on_replaced = self._replaced
+        made.bucket.on_gone = self._gone
 
     def prepare(self) -> None:
         """See Course."""
@@ -247,6 +248,12 @@ class _SourceCourse(Course):
         value = json.dumps(row).encode()
         self._outcome.given.append(replace(given, value=value))
         self._put_one(number, bucket, self._outcome.forms[old], 0.0)
+
+    def _gone(self, bucket: str, key: str) -> None:
+        """Somebody deletes an object while a client is on its way to it."""
+        number = self._put.get((bucket, key))
+        if number is not None:
+            self._delete(number)
 
     def start(self, **changes: str) -> Instance:
         """See Course."""

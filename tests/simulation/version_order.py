@@ -163,7 +163,8 @@ class VersionOrder:
     def _answered(self, operation: str, given: Mapping[str, Any], answer: Any) -> None:
         reign = asyncio.get_running_loop()
         if operation == "list_objects_v2" and not isinstance(answer, ClientError):
-            for one in answer["Contents"]:
+            # What lacks its ETag is asked about by a HEAD.
+            for one in (one for one in answer["Contents"] if "ETag" in one):
                 found = ObjectId(given["Bucket"], one["Key"], one["ETag"].strip('"'))
                 self._knows(found, reign)
                 if found in self._numbers:

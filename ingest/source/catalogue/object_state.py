@@ -252,10 +252,11 @@ class ObjectStates:
     def owe_action(self, object_id: ObjectId, entry: LedgerEntry, effects: EffectsBuilder) -> None:
         """Have done what the ledger says is owed to an object that is done: what the option still says.
 
+        Not while a record of it is under way: by that of a replay it is to be read again, and stays.
         Its keys and headers go with it, unless another version of it is still to be read with them. Merged
         tombstones do not: they have an end, and an action, of their own, after all objects they are in.
         """
-        if entry.action is None or entry.action != self.post_action:
+        if entry.action is None or entry.action != self.post_action or object_id in self.unwritten:
             return
         if self.side_objects.has_uncovered(object_id, entry):
             return  # what came late is restored by a replay, which needs the object

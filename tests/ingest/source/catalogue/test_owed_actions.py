@@ -360,6 +360,23 @@ def test_a_replay_withdraws_an_action_that_was_asked_for() -> None:
     assert desk.withdrawn == [object_id(_value(0))]
 
 
+def test_what_is_replayed_is_owed_nothing_while_that_is_written() -> None:
+    """A page of a listing comes in between, and the ledger has the end of before yet: it would be taken."""
+    desk = _Desk(mode="ignore")
+    desk.show(*_two(0))
+    desk.read()
+    replay = Replay(selection=Selection(key=_value(0)), is_from_start=True)
+    effects = desk.catalogue.apply_command(replay, [listed(_value(0))], desk.now)
+    desk.acted()
+
+    desk.show(*_two(0), listing_id=2)
+    desk.do(effects)
+
+    assert desk.acted() == []
+    assert desk.read() == _value(0)
+    assert desk.acted() == [_value(0, ".keys"), _value(0)]
+
+
 def test_a_value_object_that_ends_and_goes_during_a_search_is_searched_for_again() -> None:
     """The listing of the search did not show it any more, and the ledger not yet its end."""
     desk = _Desk()
