@@ -1,11 +1,13 @@
 """One Spark session for all tests of what runs on Spark, and a driver whose steps a test scripts."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 
 import pytest
 from pyspark.sql import SparkSession
 
+from localstack.ports import HOST, free_port
 from spark.session import build_context, stop_context
 from spark.slots import ContextJobs
 from tests.spark.scripted_driver import ScriptedDriver
@@ -14,8 +16,19 @@ from tests.support.kafka import TopicFactory
 
 @pytest.fixture(scope="session")
 def spark_session(for_the_group: ExitStack) -> SparkSession:
-    """A local session with two cores."""
-    context = build_context({"spark.master": "local[2]"}, name="tests")
+    """A local session with two cores; `test_connect.py` has its JVM be a Connect server as well."""
+    conf = {
+        "spark.master": "local[2]",
+        # No plan here runs long enough to be compiled.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(free_port()),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        # Of what clients of a Connect server send, workers are the server's: its JVM looks for them here.
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        context = build_context(conf, name="tests")
     for_the_group.callback(stop_context, context)
     return SparkSession(context)
 

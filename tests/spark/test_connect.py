@@ -7,9 +7,10 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from headrace.model.errors import InvalidConfiguration, Unavailable
 from headrace.model.slot_protocol import BatchOutcome
@@ -17,11 +18,8 @@ from localstack.ports import HOST, free_port
 from spark.slots import BatchFinished, JobFailed, SlotEnded, SlotReady
 from spark.slots.connect import ConnectJobs
 from tests.spark.scripted_driver import ScriptedDriver
-from tests.support.connect_server import ConnectServer, connect_server
+from tests.support.connect_server import connect_server
 from tests.support.kafka import TopicFactory
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.parts
 
@@ -29,20 +27,24 @@ Drivers = Callable[..., ScriptedDriver]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    """One for the module, with two cores."""
-    with connect_server(tmp_path_factory.mktemp("connect")) as running:
-        yield running
+def server(spark_session: SparkSession) -> str:
+    """The URL of one with two cores, which the JVM of the session is from now on: one more takes 15 s of CPU.
+
+    How a server is started by itself, and ends, is in the long tests.
+    """
+    context: Any = spark_session.sparkContext
+    context._jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(context._jsc.sc())
+    return f"sc://{HOST}:{context.getConf().get('spark.connect.grpc.binding.port')}"
 
 
 @pytest.fixture
 def remote(
-    server: ConnectServer, bucket: str, topic: TopicFactory, kafka_bootstrap: str, s3_endpoint: str
+    server: str, bucket: str, topic: TopicFactory, kafka_bootstrap: str, s3_endpoint: str
 ) -> Iterator[Drivers]:
     """A factory of scripted drivers on the server."""
     with ExitStack() as stack:
 
-        def make(*, linger_seconds: float = 30.0, url: str = server.url, **options: str) -> ScriptedDriver:
+        def make(*, linger_seconds: float = 30.0, url: str = server, **options: str) -> ScriptedDriver:
             jobs = ConnectJobs(url, {}, name="connect")
             stack.callback(jobs.close)
             driver = ScriptedDriver(
@@ -111,11 +113,8 @@ def test_a_voided_start_is_interrupted(remote: Drivers) -> None:
 
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*RETRIES_EXCEEDED:UserWarning")
-def test_a_server_that_died_and_is_back_gets_a_new_session(
-    remote: Drivers, tmp_path: Path, server: ConnectServer
-) -> None:
+def test_a_server_that_died_and_is_back_gets_a_new_session(remote: Drivers, tmp_path: Path) -> None:
     """Nothing has to be started anew here."""
-    del server
     with connect_server(tmp_path) as first:
         driver = remote(url=first.url)
         work = driver.split(driver.put("object", b'{"n":1}\n' * 1000))
@@ -162,17 +161,17 @@ def test_a_server_that_says_nothing_is_a_sentence(monkeypatch: pytest.MonkeyPatc
         ({"spark.sql.session.timeZone": "UTC", "spark.driver.host": HOST}, None),
     ],
 )
-def test_options_of_the_server(server: ConnectServer, given: Mapping[str, str], sentence: str | None) -> None:
+def test_options_of_the_server(server: str, given: Mapping[str, str], sentence: str | None) -> None:
     """What a client may set is set; anything else is refused rather than left out."""
     if sentence is None:
-        jobs = ConnectJobs(server.url, given, name="n")
+        jobs = ConnectJobs(server, given, name="n")
         assert jobs._session.conf.get("spark.sql.session.timeZone") == "UTC"
         assert (jobs.advertise, jobs.bind, jobs.slots) == (HOST, HOST, 2)
         jobs.close()
         return
 
     with pytest.raises(InvalidConfiguration, match=sentence):
-        ConnectJobs(server.url, given, name="n")
+        ConnectJobs(server, given, name="n")
 
 
 @pytest.mark.long
@@ -205,9 +204,9 @@ def test_tasks_that_do_not_reach_us_are_a_sentence(remote: Drivers) -> None:
 
 
 @pytest.mark.long
-def test_a_job_that_fails_says_why_without_a_stack(server: ConnectServer) -> None:
+def test_a_job_that_fails_says_why_without_a_stack(server: str) -> None:
     """As a session of our own says it."""
-    jobs = ConnectJobs(server.url, {}, name="n")
+    jobs = ConnectJobs(server, {}, name="n")
 
     def fail(given: Iterable[object]) -> Iterable[str | None]:
         raise ValueError(f"no luck with {given}")

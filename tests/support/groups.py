@@ -24,7 +24,9 @@ SHARING: Final = {
                       "spark/test_slot_pool_life.py",
                       "spark/test_task_dead_letters.py", "spark/test_task_end_to_end.py",
                       "spark/test_task_formats.py", "spark/test_task_silent_broker.py",
-                      "spark/test_task_stuck.py"),
+                      "spark/test_task_stuck.py",
+                      # Last: the session's JVM serves others from then on.
+                      "spark/test_connect.py"),
     # Numbers before what is asked of it changes them.
     "numbered_service": ("ingest/http/page/test_service_numbers.py",
                          "ingest/http/rest/test_rest_end_to_end.py"),
