@@ -377,7 +377,8 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broke
                 properties=properties,
                 listeners=listeners,
             )
-            stack.callback(broker.stop)
+            # Its data is thrown away: an end in good order takes 2 s, 0.4 of it of CPU.
+            stack.callback(broker.kill)
             broker.start()
             return broker
 

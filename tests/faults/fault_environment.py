@@ -64,7 +64,7 @@ def open_site(stack: ExitStack, folder: Path, *, own_s3: bool, lasts: bool = Fal
         listeners={f"PROXIED://{HOST}:{behind}": "PLAINTEXT"},
         properties={"advertised.listeners": f"PLAINTEXT://{HOST}:{port},PROXIED://{kafka_proxy.address}"},
     )
-    stack.callback(broker.stop)
+    stack.callback(broker.kill)
     broker.start()
     return Site(
         folder=folder,

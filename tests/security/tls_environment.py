@@ -125,4 +125,4 @@ def guarded_broker(folder: Path, users: dict[str, str]) -> Iterator[Guarded]:
             admin=AdminClient({"bootstrap.servers": broker.bootstrap}),
         )
     finally:
-        broker.stop()
+        broker.kill()

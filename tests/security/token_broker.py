@@ -124,7 +124,7 @@ def token_broker(folder: Path, *, reauthenticate_ms: int) -> Iterator[TokenBroke
             issuer=issuer,
         )
     finally:
-        broker.stop()
+        broker.kill()
 
 
 def _compiled() -> Path:

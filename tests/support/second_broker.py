@@ -42,7 +42,7 @@ def second_broker(first: Broker, folder: Path) -> Iterator[Broker]:
         until_sync(lambda: len(admin.list_topics(timeout=60).brokers) == 2, seconds=60, what="two brokers")
         yield broker
     finally:
-        broker.stop()
+        broker.kill()
 
 
 def topic_of_two(stem: str, bootstrap: str) -> str:

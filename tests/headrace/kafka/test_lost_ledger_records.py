@@ -63,7 +63,7 @@ def test_a_copy_of_records_that_brokers_have_lost_is_not_read_on(tmp_path: Path)
             ledger = taken_over(here)
             assert _done(ledger) == {object_id(number) for number in (*KEPT, *NEWER)}
     finally:
-        broker.stop()
+        broker.kill()
 
 
 def _ingester(state_dir: Path, broker: Broker, output: str, stack: ExitStack | None = None) -> Ingester:

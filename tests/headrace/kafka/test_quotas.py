@@ -43,7 +43,7 @@ def broker(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Broker]:
         timeout=120,
     )
     yield made
-    made.stop()
+    made.kill()
 
 
 @pytest.mark.parametrize("broker", ["producer_byte_rate"], indirect=True)

@@ -51,7 +51,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     )
     made.start()
     yield made
-    made.stop()
+    made.kill()
 
 
 def produced(broker: Broker, topic: str, *batches: list[bytes]) -> None:
@@ -157,7 +157,7 @@ def test_a_log_that_was_cut_off_and_has_grown_again_is_not_read_on(tmp_path: Pat
             }
         assert len(events) == 2
     finally:
-        broker.stop()
+        broker.kill()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -217,7 +217,7 @@ def test_a_log_that_had_only_aborted_transactions_is_known_when_it_was_cut_off(
         assert (event.offset, event.reason) == (4, FaultReason.LOG_TRUNCATED)
         assert "has other records now from offset 2 on" in event.message
     finally:
-        broker.stop()
+        broker.kill()
 
 
 def test_an_epoch_whose_records_are_deleted_is_no_log_that_was_cut_off(tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_an_epoch_whose_records_are_deleted_is_no_log_that_was_cut_off(tmp_path:
         broker.start()
         assert read(7, early) == ([(7, late)], [])
     finally:
-        broker.stop()
+        broker.kill()
 
 
 @pytest.mark.parametrize("may_describe", [True, False])

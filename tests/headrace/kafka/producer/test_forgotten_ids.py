@@ -34,7 +34,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
     )
     made.start()
     yield made
-    made.stop()
+    made.kill()
 
 
 def test_no_abort_gives_a_forgotten_id_another_producer_id(broker: Broker) -> None:
