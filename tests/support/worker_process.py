@@ -55,8 +55,14 @@ class WorkerProcess:
             self.process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True)
 
     def await_ready(self, seconds: float = 300) -> None:
-        """Return when it has joined its group and Spark is up; AssertionError with its log's end."""
-        until_sync(self.is_ready, seconds=seconds, what=f"a ready worker, see {self.log}")
+        """Return when it has joined its group and Spark is up; AssertionError late, or once it has ended."""
+
+        def is_ready() -> bool:
+            ended = self.process is not None and self.process.poll() is not None
+            assert not ended, f"the worker has ended, see {self.log}"
+            return self.is_ready()
+
+        until_sync(is_ready, seconds=seconds, what=f"a ready worker, see {self.log}")
 
     def answers(self) -> bool:
         """Whether its REST interface does, whatever it says."""
