@@ -226,6 +226,8 @@ def unused_entries(given: Mapping[str, Entry]) -> dict[str, Entry]:
 def _used(role: Role, gathered: Gathered) -> dict[str, Entry]:
     """The entries for one kind of client, without those of a worker's file that it does not use."""
     given = layered(role, gathered)
+    if not gathered.worker:
+        return given
     return _without_unused(role, _without_effect(given, gathered), gathered)
 
 
@@ -296,9 +298,8 @@ def _unused_warnings(gathered: Gathered) -> dict[str, None]:
     own: dict[str, _Unused] = {}
     for role in ROLES:
         given = _without_effect(layered(role, gathered), gathered)
-        left_out = {
-            name: given[name] for name in given.keys() - _without_unused(role, given, gathered).keys()
-        }
+        used = _without_unused(role, given, gathered) if gathered.worker else given
+        left_out = {name: given[name] for name in given.keys() - used.keys()}
         protocol = f"{_protocol(given)}{'' if 'security.protocol' in given else ', as it is not set'}"
         for found, unused in ((of_worker, left_out), (own, _own_unused(role, given, gathered))):
             if unused:
@@ -348,6 +349,8 @@ def of_worker(gathered: Gathered, *, is_sink: bool) -> dict[str, Entry]:
 
     Without the group, of which a name is made, without what sources pass over, and what no client uses.
     """
+    if not gathered.worker:
+        return {}
     used = [entry for role in ROLES for entry in _used(role, gathered).values()]
     found = {}
     for name, entry in gathered.worker.items():

@@ -70,10 +70,11 @@ def with_logins(
     values: Values, clients: Mapping[settings.Role, dict[str, str]]
 ) -> dict[settings.Role, dict[str, str]]:
     """Return the clients' properties, IAM's log-in filled in where it is asked for."""
+    s3 = s3_settings(values)
     return {
         role: with_iam(
             given,
-            s3_settings(values),
+            s3,
             servers=values[connection_options.BOOTSTRAP_SERVERS],
             sts_endpoint=values[reading_options.STS_ENDPOINT],
         )

@@ -6,6 +6,7 @@ secrets included. The hash is of what gives a position in an object its meaning.
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from hmac import compare_digest
 from itertools import chain
 from typing import Any, Final
@@ -47,11 +48,7 @@ def shown_values(
 ) -> tuple[tuple[str, str], ...]:
     """Return what `describe` shows, sorted by name."""
     way = direction(values)
-    found = {
-        option.name: option.default
-        for option in OPTIONS
-        if option.default is not None and is_for(option, way)
-    }
+    found = dict(_defaults_of(way))
     found[connection_options.OFFSETS_TOPIC.name] = f"{values[connection_options.NAME]}-offsets"
     found[connection_options.STATE_DIR.name] = str(state_dir(None, environment))
     found[reading_options.REGION.name] = values[reading_options.REGION]
@@ -65,6 +62,15 @@ def shown_values(
         )
     found.update({name: entry.shown_whole for name, entry in entries.items()})
     return tuple(sorted(found.items()))
+
+
+@cache
+def _defaults_of(way: Direction) -> Mapping[str, str]:
+    return {
+        option.name: option.default
+        for option in OPTIONS
+        if option.default is not None and is_for(option, way)
+    }
 
 
 def unresolved(sentence: str, settings: Settings) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from headrace.model.errors import HeadraceError
 from headrace.options.declarations import (
@@ -178,9 +178,17 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @cache
-def _default_of(option: Option[Any]) -> object:
-    """The parsed default, which is immutable: of some hundred options nearly all have theirs, each time."""
-    return None if option.default is None else option.form.parse(option.default)
+def _defaults() -> Mapping[str, object]:
+    """The parsed defaults, which are immutable: of some hundred options nearly all have theirs, each time."""
+    return {
+        option.name: None if option.default is None else option.form.parse(option.default)
+        for option in OPTIONS
+        if not option.required
+    }
+
+
+_PLACES: Final = {option.name: place for place, option in enumerate(OPTIONS)}
+_REQUIRED: Final = frozenset(option.name for option in OPTIONS if option.required)
 
 
 class Values:
@@ -211,13 +219,18 @@ class Values:
         self._defaults = defaults
         self._lost = broken
         self._bad = set(broken)
-        self._parsed: dict[str, object] = {}
-        for option in OPTIONS:
-            if option.name not in self._bad:
-                self._parse(option)
+        self._parsed: dict[str, Any] = dict(_defaults())
+        decided = _PLACES.keys() & (_REQUIRED | given.keys() | defaults.keys())
+        for name in _PLACES.keys() & (decided | broken):
+            self._parsed.pop(name, None)
+        # In their order, which is that of the problems.
+        for place in sorted(_PLACES[name] for name in decided - broken):
+            self._parse(OPTIONS[place])
 
     def __getitem__(self, option: Option[T]) -> T:
-        return cast("T", self._parsed[option.name])
+        # Not `cast`, which is a call: a configuration that is loaded looks here some hundred times.
+        found: T = self._parsed[option.name]
+        return found
 
     def is_given(self, option: Option[Any]) -> bool:
         """Whether the configuration names the option, well or badly, and does not leave it to its default."""
@@ -261,7 +274,7 @@ class Values:
     def _parse(self, option: Option[Any]) -> None:
         entry = self._given.get(option.name)
         if entry is None:
-            self._parse_default(option)
+            self._parse_missing(option)
             return
         if entry.text == "" and not option.form.empty:
             self._refuse_entry(entry, f"is empty; expected {option.form.expected}")
@@ -276,14 +289,12 @@ class Values:
             reason = f"; {error}" if str(error) else ""
             self._refuse_entry(entry, f"expected {option.form.expected}{reason}")
 
-    def _parse_default(self, option: Option[Any]) -> None:
+    def _parse_missing(self, option: Option[Any]) -> None:
         if option.required:
             self._bad.add(option.name)
             self.problems.add(option.name, f"is missing; expected {option.form.expected}")
-        elif option.name in self._defaults:
-            self._parse_machines(option, self._defaults[option.name])
         else:
-            self._parsed[option.name] = _default_of(option)
+            self._parse_machines(option, self._defaults[option.name])
 
     def _parse_machines(self, option: Option[Any], text: str) -> None:
         try:

@@ -108,6 +108,8 @@ def _unused_logins(gathered: Gathered) -> frozenset[Entry]:
         for name, entry in entries.items()
         if _LOGIN.match(name) is not None
     }
+    if not given:
+        return frozenset()
     used: set[Entry] = set()
     for role in ROLES:
         of_client = layered(role, gathered)

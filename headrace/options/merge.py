@@ -256,18 +256,22 @@ def unlikely(gathered: Gathered) -> Iterator[str]:
     for name, entry in sorted(gathered.entries.items()):
         if name.startswith(_FREE_TEXTS):
             continue
-        taken = f"{entry.spelled} = {entry.shown!r} is taken as it is: "
         if entry.leads_to_mask:
             yield f"{entry.spelled} = {entry.shown!r}: leads to what looks like a mask, and is taken as it is"
         elif is_unreplaced(entry.text):
-            yield f"{taken}a variable of the environment is ${{env:NAME}}"
+            yield f"{_taken(entry)}a variable of the environment is ${{env:NAME}}"
         elif _COMMENT.fullmatch(entry.text.strip()) is not None and not entry.is_secret:
-            yield f"{taken}a comment is a line of its own, and what follows the # belongs to the value"
+            what = "a comment is a line of its own, and what follows the # belongs to the value"
+            yield f"{_taken(entry)}{what}"
     for option, sign, meant in _HARDLY_MEANT:
         given = gathered.entries.get(option)
         if given is not None and sign.search(given.text.strip()) is not None:
             yield f"{given.spelled} = {given.shown!r} {meant}"
     yield from _named_twice(gathered)
+
+
+def _taken(entry: Entry) -> str:
+    return f"{entry.spelled} = {entry.shown!r} is taken as it is: "
 
 
 def _named_twice(gathered: Gathered) -> Iterator[str]:

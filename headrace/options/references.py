@@ -281,6 +281,8 @@ class References:
         `spark.*`, where `${system:..}` and the like are Spark's own.
         """
         self.options.add(option)
+        if "$" not in raw:
+            return raw
         for found in references_in(raw):
             # Before one that leads nowhere: that may be so on this machine alone.
             if _is_of_its_form(found):

@@ -193,8 +193,10 @@ def load(
 
 
 def _limits(worker_config: str | None) -> WorkerLimits:
+    if worker_config is None:
+        return NO_LIMITS
     try:
-        given = parse_properties((worker_config or "").removeprefix("\ufeff"))
+        given = parse_properties(worker_config.removeprefix("\ufeff"))
     except PropertiesError:
         return NO_LIMITS  # a problem of the text, which is read again
     return worker_limits(dict(given))

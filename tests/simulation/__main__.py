@@ -53,6 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--branches", action="store_true", help="measure the branches of the code reached")
     parser.add_argument("--unreached", type=Path, metavar="FILE", help="with --branches: what was not")
     parser.add_argument("--digest", action="store_true", help="show what each run came to, unjudged")
+    parser.add_argument(
+        "--digested",
+        metavar="DIRECTION=SEEDS",
+        action="append",
+        default=[],
+        help="after all others, what these come to",
+    )
     given = parser.parse_args(arguments)
     found = 0
     # Loops of processes that were killed are cleared away with tasks in them, which asyncio reports.
@@ -136,6 +143,9 @@ def _run(seeds: Iterator[int], given: argparse.Namespace) -> int:
         if _clock() - shown > _PROGRESS_SECONDS:
             shown = _clock()
             _say(f"{count} scenarios, {count / (shown - began):.1f} a second, {failed} failed", sys.stderr)
+    for direction, digested in _only(given.digested).items():
+        for seed in sorted(digested):
+            _say(digest(scenario_of(direction, seed)))
     seconds = max(_clock() - began, 0.001)
     _say(f"{count} scenarios in {seconds:.0f} s, {count / seconds:.1f} a second, {failed} failed")
     _say(f"  {count / max(time.process_time() - cpu, 0.001):.1f} a second of CPU")

@@ -21,6 +21,7 @@ from tests.support.service import rows
 _GOOD, _SECRET = "good", "secret"
 _MANY = 20
 _LONGEST_SECONDS = 700.0
+_AFTER_SECONDS = 20.0
 # Two topics' objects share a transaction that the brokers have refused once, and a slot begins again.
 _SOON_SECONDS = 20.0
 
@@ -190,11 +191,19 @@ def _allow(course: Course) -> None:
 
 
 def _recovers(course: Course) -> None:
-    """By itself, each object after its own delay."""
-    course.made.kernel.sleep(_LONGEST_SECONDS)
-    assert not course.snapshot.pending_objects
-    assert course.snapshot.ready
-    assert not course.snapshot.problems
+    """By itself, each object after its own delay; and it stays so."""
+    kernel = course.made.kernel
+    ends = kernel.now + _LONGEST_SECONDS
+    while not _is_well(course):
+        assert kernel.now < ends, course.snapshot.problems
+        kernel.sleep(1.0)
+    kernel.sleep(_AFTER_SECONDS)
+    assert _is_well(course), course.snapshot.problems
+
+
+def _is_well(course: Course) -> bool:
+    shown = course.snapshot
+    return shown.ready and not (shown.pending_objects or shown.problems)
 
 
 def _comes(course: Course, key: str, *, within: float) -> None:

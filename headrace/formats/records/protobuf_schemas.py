@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -116,23 +116,32 @@ class ProtobufSchema:
 
 
 def compiled(text: str, files: Mapping[str, str], run: Run = subprocess.run) -> Any:
-    """The descriptors of a schema and of all that it imports, its own last; takes 0.1 s.
+    """The descriptors of a schema and of all that it imports, its own last; takes 0.1 s at first.
 
     InvalidSchema where protoc says so; SourceUnavailable where it came to no end, or there was no room.
     """
     from google.protobuf import descriptor_pb2
 
+    found: Any = descriptor_pb2.FileDescriptorSet.FromString(_descriptors(text, tuple(files.items()), run))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _descriptors(text: str, files: tuple[tuple[str, str], ...], run: Run) -> bytes:
+    """What protoc makes of the last few schemas, which nothing but their texts decides.
+
+    Each slot, and each batch of a query, that begins in this process asks for the same ones.
+    """
     try:
         with TemporaryDirectory(prefix="headrace-proto-") as folder:
             home = Path(folder)
             (home / "built-in.set").write_bytes(_built_in())
-            _write(home, {**files, _MAIN: text})
+            _write(home, {**dict(files), _MAIN: text})
             _compile(home, run)
-            found: Any = descriptor_pb2.FileDescriptorSet.FromString((home / _FOUND).read_bytes())
+            return (home / _FOUND).read_bytes()
     except OSError as error:
         # No more processes, memory or disk.
         raise _no_answer(error.strerror or type(error).__name__) from error
-    return found
 
 
 def _write(home: Path, files: Mapping[str, str]) -> None:

@@ -58,6 +58,28 @@ def test_a_compiler_that_comes_to_no_end_says_nothing_of_the_schema(run: Run, wh
     assert ProtobufSchema(_TEXT, {}).message((0,)).name == "M"
 
 
+def test_what_was_compiled_is_not_compiled_again() -> None:
+    """A slot that begins, or a query's batch, waits a tenth of a second for the compiler otherwise."""
+    codes = [-9, 0, 0]
+    two, one = 'syntax = "proto3"; import "one.proto"; message N { M m = 1; }', {"one.proto": _TEXT}
+
+    def run(argv: Any, **given: Any) -> Any:
+        code = codes.pop(0)
+        if code:
+            return subprocess.CompletedProcess(argv, code, "", "")
+        return subprocess.run(argv, **given)  # noqa: PLW1510  # it is given
+
+    with pytest.raises(SourceUnavailable):
+        ProtobufSchema(_TEXT, {}, run)
+    made = [ProtobufSchema(text, files, run) for text, files in ((_TEXT, {}), (_TEXT, {}), (two, one))]
+
+    assert [each.message((0,)).name for each in made] == ["M", "M", "N"]
+    assert codes == []
+    # Of other files the same text is another schema.
+    with pytest.raises(IndexError):
+        ProtobufSchema(_TEXT, one, run)
+
+
 @pytest.mark.parametrize("run", [_ended(-11), _ended(-6, "F0000 check failed"), _ended(1, 'Expected "{".')])
 def test_what_would_come_again_is_the_schemas(run: Run) -> None:
     """Also a crash at it, which must not hold up a partition for ever."""

@@ -26,7 +26,7 @@ def key_of(number: int) -> str:
 
 def test_pending_objects_are_small() -> None:
     """100,000 of them stay under 100 MB, keys and all."""
-    count = 20_000
+    count = 4_000
     catalogue = Catalogue(
         view=FakeView(),
         filters={
