@@ -221,11 +221,16 @@ class WritableRuns:
     def _fitting(self, run: ConvertedRecords, faults: list[RecordFault]) -> ConvertedRecords:
         """The records of the run whose values fit their schema."""
         run = self._narrowed(run)
-        unfit = np.concatenate([rows[self._unfit(run.take(rows))] for rows in _of_one_schema(run)])
+        by_schema = list(_of_one_schema(run))
+        # Nearly all runs: taking all of one would copy what is known of each record.
+        unfit = self._unfit(run) if len(by_schema) == 1 else self._unfit_of_each(run, by_schema)
         if not len(unfit):
             return run
         faults += _faults(run.records.offsets[np.sort(unfit)], *unfit_value(self._output))
         return run.take(np.setdiff1d(np.arange(len(run)), unfit))
+
+    def _unfit_of_each(self, run: ConvertedRecords, by_schema: list[Numbers]) -> Numbers:
+        return np.concatenate([rows[self._unfit(run.take(rows))] for rows in by_schema])
 
     def _unfit(self, run: ConvertedRecords) -> Numbers:
         output, schema = self._output, schema_of(self._output, run)

@@ -10,11 +10,10 @@ because librdkafka ends the way when it stops with an earlier assignment of the 
 """
 
 import ctypes
-import itertools
 import os
 import select
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import CDLL
@@ -22,11 +21,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import confluent_kafka
 import numpy as np
-import numpy.typing as npt
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from headrace.kafka.consumer.message_columns import HeaderParser, Messages, epoch_runs, has_private_words
+from headrace.kafka.consumer.message_return import message_return
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import handle_of, library
 from headrace.model.columns import Headers, KafkaRecords, Numbers, column_of
@@ -196,9 +195,8 @@ class BatchFetch:
         self._awaited: set[TopicPartition] = set()
         self._private = has_private_words(loaded)
         self._parser = HeaderParser()
-        self._destroy = _destroyer(loaded)
+        self._give_back = message_return(loaded)
         self._addresses = np.zeros(0, np.uint64)
-        self._places = _Places()
         # Some errors of partitions are callbacks out of their queues, where confluent-kafka's own would end
         # the process: it has to have called.
         self._callback = _error_callback(on_error)
@@ -285,32 +283,7 @@ class BatchFetch:
         try:
             yield
         finally:
-            for pointers in self._places.filled(addresses):
-                deque(itertools.starmap(self._destroy, zip(pointers, strict=True)), 0)
-
-
-class _Pointer(ctypes.c_void_p):
-    """A pointer that stays an object when it is taken out of an array; it has what is in its place then."""
-
-
-# So few that they stay in the processor's cache.
-_POINTERS: Final = 256
-
-
-class _Places:
-    """Pointers that are made once: ctypes makes objects of an integer at each call, a quarter of its time."""
-
-    def __init__(self) -> None:
-        array: Any = (_Pointer * _POINTERS)()
-        self._pointers = list(array)
-        self._places = np.frombuffer(array, np.uint64)
-
-    def filled(self, addresses: npt.NDArray[np.uint64]) -> Iterator[list[_Pointer]]:
-        """The pointers with these addresses, some at a time; they have others after that."""
-        for begin in range(0, len(addresses), _POINTERS):
-            some = addresses[begin : begin + _POINTERS]
-            self._places[: len(some)] = some
-            yield self._pointers[: len(some)]
+            self._give_back(addresses)
 
 
 def _gathered(messages: Messages) -> Fetched:
@@ -363,11 +336,3 @@ def _error_callback(on_error: OnError) -> Any:
         on_error(KafkaError(code, (reason or b"").decode(errors="replace")))
 
     return _ERROR_CALLBACK(called)
-
-
-def _destroyer(loaded: CDLL) -> Callable[[_Pointer], None]:
-    """What gives a message back. It blocks for nothing: called without giving up Python's lock each time."""
-    destroy: Any = ctypes.PyDLL(loaded._name).rd_kafka_message_destroy  # noqa: SLF001  # the path it came from
-    destroy.restype = None
-    found: Callable[[_Pointer], None] = destroy
-    return found
