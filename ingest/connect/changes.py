@@ -424,7 +424,10 @@ def kept_secrets(config: Mapping[str, str], before: ConnectorRecord | None) -> d
 def _is_shown_of(option: str, kept: str, text: str) -> bool:
     """Whether this is what is shown in place of a secret; white space and asterisks may be a value else."""
     shown = _shown(option, kept)
-    return shown != kept and text.strip() in {shown, MASK}
+    if shown != kept and text.strip() in {shown, MASK}:
+        return True
+    # 1.0.0 hid more, such as the ids of access keys.
+    return text.strip() == HIDDEN and as_written(option, text).is_mask
 
 
 def _shown(option: str, text: str) -> str:

@@ -335,6 +335,28 @@ def test_only_what_is_secret_is_hidden(option: str, text: str, shown: str) -> No
     assert kept_secrets({option: shown}, record) == {option: text}
 
 
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [("aws.access.key.id", "AKIA"), ("aws.access.key", "AKIA"), ("connect.s3.aws.access.key", "AKIA")],
+)
+def test_what_1_0_0_hid_is_kept(option: str, text: str) -> None:
+    """Ids of access keys: a configuration may have been fetched from a worker of that version."""
+    record = ConnectorRecord(name="uploads", config={option: text}, at_ms=0)
+
+    assert kept_secrets({option: "[hidden]"}, record) == {option: text}
+    # Any other text may be a value.
+    assert kept_secrets({option: "***"}, record) == {option: "***"}
+    assert kept_secrets({option: "[hidden]"}, None) == {option: "[hidden]"}
+
+
+def test_what_looks_hidden_in_a_transform_is_its_value() -> None:
+    """It may write such a text."""
+    option = "transforms.add.static.value"
+    record = ConnectorRecord(name="uploads", config={option: "x"}, at_ms=0)
+
+    assert kept_secrets({option: "[hidden]"}, record) == {option: "[hidden]"}
+
+
 def test_a_put_creates_what_there_is_not(worker: Worker) -> None:
     """201, and numbers become texts."""
     status, shown = worker.ask("PUT", "/connectors/new/config", {**SINK, "tasks.max": 2})
