@@ -17,8 +17,12 @@ _MERGE: Final = f"{_OF_YAML}merge"
 # Tags that programs are known for. Any other may be the text itself, which may be a secret.
 _OF_PROGRAMS: Final = r"!(Ref|Sub|GetAtt|Join|ImportValue|ENV|env|env_var|include|reference|secret|vault)"
 _QUOTES: Final = "put a text that begins with it between quotes"
-# How PyYAML's sentences begin that have a text of the file in them, and what is said in their place.
-_WITHOUT_TEXT: Final = (
+# How sentences of PyYAML begin that have a text of the file in them, or no remedy, and what is said instead.
+_IN_PLACE_OF: Final = (
+    (
+        "but found another document",
+        "another document begins, and one connector is read; keep one in the file",
+    ),
     ("found undefined alias", f"found an alias (*) of nothing; {_QUOTES}"),
     ("found undefined tag handle", f"found a tag (!) of nothing; {_QUOTES}"),
 )
@@ -53,7 +57,7 @@ def yaml_members(text: str, members: Callable[[list[tuple[str, object]]], Member
 
 def _told(problem: str) -> str:
     """What PyYAML says, but for the text that it found: a password may begin with * or !."""
-    return next((told for found, told in _WITHOUT_TEXT if problem.startswith(found)), problem)
+    return next((told for found, told in _IN_PLACE_OF if problem.startswith(found)), problem)
 
 
 def _members(

@@ -103,7 +103,11 @@ def test_tags_of_yaml_itself() -> None:
         pytest.param("a: [", "the YAML is broken at line 1, column 5: ", id="broken"),
         pytest.param("- a\n", "the YAML is not a mapping; expected", id="list"),
         pytest.param("? [a]\n: b\n", "line 1 of the YAML has no name; expected", id="name"),
-        pytest.param("a: b\n---\na: c\n", "the YAML is broken at line 2, column 1: ", id="two"),
+        pytest.param(
+            "a: b\n---\na: c\n",
+            "the YAML is broken at line 2, column 1: another document begins, and one connector is read; ",
+            id="two",
+        ),
         pytest.param("name: ~\n", "name: is null; expected a text, a number or a boolean", id="null"),
         pytest.param("topics: [[a]]\n", "topics: is a list; expected a text", id="nested list"),
         pytest.param("name: {a: b}\n", "name: is an object; expected a text", id="nested"),
