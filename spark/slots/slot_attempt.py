@@ -204,7 +204,7 @@ class CoreSharing:
     Which of the jobs that wait gets a core that is free, Spark says: of the pool with the fewest tasks, and
     of several such of the one whose name sorts first, however long the others have waited. So while a start
     has waited for longer than a turn, those that come later are held back as long as they would pass it.
-    No more of them than there are cores for: nobody waits for one because of a task that never comes.
+    Where a core is left over they are not: no start waits because of a task that hangs before it begins.
     """
 
     def __init__(self) -> None:
