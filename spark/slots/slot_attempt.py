@@ -244,7 +244,7 @@ def late_starts(holdings: Sequence[SlotHolding], now: float) -> Sequence[SlotHol
 def to_release(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:
     """The starts held back that pass none any more that is late, came before, and has no more cores.
 
-    Those with the fewest cores, the oldest first, as long as there are more cores than jobs: then none waits
+    And, fewest cores and oldest first, as many as there are more cores than jobs submitted: then none waits
     for a core, and what looks late may be a task that hangs before it says that it is there. `cores` may be
     fewer than there are, so no start is held for longer than all others take for two turns each.
     """
