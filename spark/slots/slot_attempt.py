@@ -204,6 +204,7 @@ class CoreSharing:
     Which of the jobs that wait gets a core that is free, Spark says: of the pool with the fewest tasks, and
     of several such of the one whose name sorts first, however long the others have waited. So while a start
     has waited for longer than a turn, those that come later are held back as long as they would pass it.
+    Where a core is left over they are not: no start waits because of a task that hangs before it begins.
     """
 
     def __init__(self) -> None:
@@ -220,46 +221,51 @@ class CoreSharing:
     def share(self, cores: Callable[[], int], now: float) -> None:
         """Recall the slots that have to give their cores to others, and release the starts whose turn it is.
 
-        `cores` is asked while there are any slots.
+        `cores` is asked, once, while there are any slots.
         """
         with self._lock:
             pools = [one for one in self._pools if not one.is_closed]
         holdings = [one for pool in pools for one in pool.holdings()]
         self.has_late = bool(late_starts(holdings, now))
         if holdings:
-            for one in to_recall(holdings, cores=cores(), now=now):
+            count = cores()
+            for one in to_recall(holdings, cores=count, now=now):
                 one.pool.recall(one.slot, one.number)
-            for one in to_release(holdings, now=now):
+            for one in to_release(holdings, cores=count, now=now):
                 one.pool.release(one.slot, one.number)
 
 
 def late_starts(holdings: Sequence[SlotHolding], now: float) -> Sequence[SlotHolding]:
-    """Those that have waited for a core longer than a turn."""
-    return [one for one in holdings if one.stage is AttemptState.STARTING and now - one.since > _TURN_SECONDS]
+    """Those that have waited for a core longer than a turn, who came first before others."""
+    late = [one for one in holdings if one.stage is AttemptState.STARTING and now - one.since > _TURN_SECONDS]
+    return sorted(late, key=lambda one: one.since)
 
 
-def to_release(holdings: Sequence[SlotHolding], *, now: float) -> Sequence[SlotHolding]:
+def to_release(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:
     """The starts held back that pass none any more that is late, came before, and has no more cores.
 
-    The oldest is never held. A task that has its core and hangs before it says so looks late for ever: so no
-    start is held for longer than all others take for two turns each.
+    And, fewest cores and oldest first, as many as there are more cores than jobs submitted: then none waits
+    for a core, and what looks late may be a task that hangs before it says that it is there. `cores` may be
+    fewer than there are, so no start is held for longer than all others take for two turns each.
     """
     late = late_starts(holdings, now)
     at_work = Counter(id(one.pool) for one in holdings if one.stage is not AttemptState.STARTING)
+    held = [one for one in holdings if one.is_held]
+    free = cores - (len(holdings) - len(held))
     bound = 2 * _TURN_SECONDS * len(holdings)
 
     def would_pass(one: SlotHolding, other: SlotHolding) -> bool:
         return other.since < one.since and at_work[id(other.pool)] <= at_work[id(one.pool)]
 
-    return [
-        one
-        for one in holdings
-        if one.is_held
-        and (
-            now - one.since > bound
+    released: list[SlotHolding] = []
+    for one in sorted(held, key=lambda one: (at_work[id(one.pool)], one.since)):
+        if (
+            len(released) < free
+            or now - one.since > bound
             or not any(other.pool is not one.pool and would_pass(one, other) for other in late)
-        )
-    ]
+        ):
+            released.append(one)
+    return released
 
 
 def to_recall(holdings: Sequence[SlotHolding], *, cores: int, now: float) -> Sequence[SlotHolding]:

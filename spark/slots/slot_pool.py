@@ -169,6 +169,10 @@ class SlotPool:
             start = self._starts.get(slot)
             if start is None:
                 return
+            if start.is_held:
+                # Nothing of it is with Spark: it has not to wait for its turn first.
+                self._over(start)
+                return
             wire = start.ask_to_end()
         self._send_end(start, wire)
 

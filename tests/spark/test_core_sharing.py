@@ -206,8 +206,38 @@ def test_who_gives_its_core_back(holdings: list[SlotHolding], recalled: list[tup
     ],
 )
 def test_who_is_held_back_no_more(holdings: list[SlotHolding], released: list[tuple[str, int]]) -> None:
-    """Who passes nobody that is late."""
-    found = to_release(holdings, now=NOW)
+    """Who passes nobody that is late, with a single core."""
+    found = to_release(holdings, cores=1, now=NOW)
+
+    assert [(one.pool.name, one.slot) for one in found if isinstance(one.pool, Pool)] == released
+
+
+@pytest.mark.parametrize(
+    ("holdings", "cores", "released"),
+    [
+        pytest.param([held(A, 0, 1), holding(B, 0, STARTING, 99)], 2, [("a", 0)], id="a task that hangs"),
+        pytest.param(
+            [held(A, 0, 20), held(C, 0, 30), holding(B, 0, STARTING, 99)], 2, [("c", 0)], id="the oldest"
+        ),
+        pytest.param(
+            [held(A, 0, 30), holding(A, 1, BUSY, 5), held(C, 0, 20), holding(B, 0, STARTING, 99)],
+            3,
+            [("c", 0)],
+            id="who has fewest",
+        ),
+        pytest.param(
+            [held(A, 0, 20), held(A, 1, 25), holding(B, 0, STARTING, 99)],
+            4,
+            [("a", 1), ("a", 0)],
+            id="a core for each",
+        ),
+    ],
+)
+def test_no_start_is_held_back_while_a_core_is_free(
+    holdings: list[SlotHolding], cores: int, released: list[tuple[str, int]]
+) -> None:
+    """What is late waits for something else then."""
+    found = to_release(holdings, cores=cores, now=NOW)
 
     assert [(one.pool.name, one.slot) for one in found if isinstance(one.pool, Pool)] == released
 
@@ -256,6 +286,23 @@ def test_jobs_are_held_back_while_one_is_late() -> None:
     assert isinstance(ended.get(timeout=10), SlotEnded)
     assert [one.split("-")[1] for one in jobs.groups] == ["0"]
     slots.close(5)
+
+
+def test_a_start_that_is_held_back_ends_when_it_is_asked_to() -> None:
+    """It has no task to wait for, and may start again."""
+    sharing, late, jobs = CoreSharing(), Pool("late", [attempt(STARTING, 99)]), Jobs()
+    sharing.add(late)
+    sharing.share(lambda: 1, NOW)
+    ended: queue.Queue[SlotEvent] = queue.Queue()
+    slots = SlotPool(jobs, NoWork(), ended.put, linger_seconds=0, sharing=sharing, keeps_warm=False)
+    number = slots.start(0)
+
+    slots.end(0)
+
+    assert ended.get(timeout=10) == SlotEnded(slot=0, start=number, clean=True, error=None)
+    assert slots.start(0) > number
+    slots.close(5)
+    assert (jobs.groups, slots.is_closed) == ([], True)
 
 
 @pytest.mark.parametrize(

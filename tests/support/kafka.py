@@ -34,6 +34,8 @@ _NOT_LED_YET: Final = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    # As the client itself says it, of a topic that was made or moved a moment ago.
+    KafkaError._NOENT,
 }
 
 
