@@ -140,6 +140,7 @@ class Schedule:
         self._full_seconds = 0.0
         self._long_in_a_row = 0
         self._last_key: str | None = None
+        self._is_whole = True
 
     @property
     def last_key(self) -> str | None:
@@ -157,13 +158,16 @@ class Schedule:
         due = [self._begun + self._options.poll_seconds] if mode is not Mode.EVENTS else []
         if self._options.reconcile_seconds and self._full_begun is not None:
             due.append(self._full_begun + self._options.reconcile_seconds)
+        if not self._is_whole:
+            due.append(self._again_at())
         return min(due, default=None)
 
     def kind(self, now: float) -> ListingKind:
         """Of which kind a listing that is due now has to be, in any mode."""
         reconcile = self._options.reconcile_seconds
         is_reconcile = bool(reconcile) and (self._full_begun is None or now >= self._full_begun + reconcile)
-        if self._wants_full or self._last_key is None or is_reconcile:
+        is_owed = not self._is_whole and now >= self._again_at()
+        if self._wants_full or self._last_key is None or is_reconcile or is_owed:
             return ListingKind.FULL
         match self._options.poll_listing:
             case PollListing.FULL:
@@ -182,8 +186,14 @@ class Schedule:
             self._full_begun = at
             self._wants_full = False
 
-    def completed(self, kind: ListingKind, *, last_key: str | None, seconds: float) -> None:
-        """A listing has ended at the end of the prefix; `seconds` were spent on its requests alone."""
+    def completed(
+        self, kind: ListingKind, *, last_key: str | None, seconds: float, is_whole: bool = True
+    ) -> None:
+        """A listing has ended at the end of the prefix; `seconds` were spent on its requests alone.
+
+        Not `is_whole`: it left out objects of which nothing tells when they may be read.
+        """
+        self._is_whole = is_whole and (self._is_whole or kind is ListingKind.FULL)
         if kind is ListingKind.FULL:
             is_long = seconds >= _AFFORDABLE * self._options.poll_seconds
             self._long_in_a_row = min(self._long_in_a_row + 1, _MOST_HALVINGS) if is_long else 0
@@ -191,6 +201,11 @@ class Schedule:
             self._last_key = last_key
         elif last_key is not None:
             self._last_key = last_key
+
+    def _again_at(self) -> float:
+        """When to look for what was left out: as polls come, and for a quarter of the time at most."""
+        pause = max(self._options.poll_seconds, self._full_seconds / _AFFORDABLE)
+        return pause if self._full_begun is None else self._full_begun + pause
 
     def _affordable_at(self) -> float:
         """From when on `auto` lists in full again: at once, but for listings that took long."""
@@ -280,7 +295,9 @@ class DiscoveryMonitor:
             kind = schedule.kind(now)
             schedule.begun(kind, at=now)
             listed = await listers[bucket].list(kind, after=schedule.last_key)
-            schedule.completed(kind, last_key=listed.last_key, seconds=listed.seconds)
+            schedule.completed(
+                kind, last_key=listed.last_key, seconds=listed.seconds, is_whole=listed.is_whole
+            )
             if kind is ListingKind.FULL:
                 self._full_begun[bucket] = now
                 self._apply_steps(self._switch.listed(kind, begun=self._all_begun(listers)))

@@ -12,6 +12,7 @@ from headrace.aws.store_answers import headed_object
 from headrace.formats.inventory_manifest import Manifest
 from headrace.model.errors import HeadraceError, ObjectError, ObjectForbidden, ObjectMissing
 from headrace.model.objects import ObjectId, S3Object
+from headrace.options.choices import Ordering
 from headrace.options.settings import Settings, SqsSettings
 from headrace.process.threads import start_thread
 from listeners.async_clients import s3_client, sqs_client
@@ -368,8 +369,7 @@ class Listeners:
                 prefix=settings.prefix,
                 requester_pays=settings.requester_pays,
                 skip_through=self._skip_through.get(bucket),
-                # Objects of an archive are restored with others, or without those that are not there.
-                is_read_without=self._settings.format.restore is None,
+                is_read_without=are_read_without_others(self._settings),
             ),
             post=self._post,
             counters=self._counters,
@@ -403,3 +403,11 @@ class Listeners:
             counters=self._counters,
             health=self._watch,
         )
+
+
+def are_read_without_others(settings: Settings) -> bool:
+    """Whether objects may be read though others, which are there, are left out of the listing.
+
+    Values of an archive are restored with their keys, and of a topic-partition the earlier ones go first.
+    """
+    return settings.format.restore is None and settings.routing.ordering is not Ordering.PARTITION

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, Protocol
 
 import structlog
@@ -83,10 +83,14 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A listing that reached the end: its greatest key (None: no keys), and the seconds its requests took."""
+    """A listing that reached the end: its greatest key (None: no keys), and the seconds its requests took.
+
+    `is_whole`: no object was left out as S3 refuses to tell of it.
+    """
 
     last_key: str | None
     seconds: float
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +151,14 @@ class Lister:
             ListingBegun(bucket=self._bucket.name, listing_id=self._listing_id, kind=kind, after_key=position)
         )
         last_key, token, seconds = None, None, 0.0
+        is_whole = True
         ends = {position}
         while True:
             await self._may_go_on()
             answer = await self._answer(after=position, token=token, ends=ends)
             token = answer.token
             seconds += answer.seconds
+            is_whole = is_whole and not answer.refused
             if answer.last_key is None and token is not None:
                 continue  # S3 may answer with nothing and yet have more, where many keys were deleted
             self._in_flight += 1
@@ -170,7 +176,7 @@ class Lister:
             last_key = position = answer.last_key or last_key
             ends.add(position)
             if token is None:
-                return Listed(last_key=last_key, seconds=seconds)
+                return Listed(last_key=last_key, seconds=seconds, is_whole=is_whole)
 
     async def take(self, objects: Sequence[S3Object]) -> None:
         """Post objects that an inventory names, when a page of a listing might be posted."""
@@ -287,11 +293,14 @@ class Lister:
     async def _answers_others(
         self, page: Mapping[str, Any], answers: Mapping[str, S3Object | ObjectError | None]
     ) -> bool:
-        """Whether S3 answers HEADs of other objects: else none of them is to blame."""
-        if any(not isinstance(found, ObjectError) for found in answers.values()):
-            return True
+        """Whether S3 answers HEADs of other objects: else none of them is to blame.
+
+        They are asked for now: credentials that were good for some of these may have expired since.
+        """
+        answered = [key for key, found in answers.items() if not isinstance(found, ObjectError)]
         with_etag = (entry["Key"] for entry in self._of_prefix(page) if entry["Key"] not in answers)
-        for other in islice((key for key in with_etag if not key.endswith("/")), _OTHERS_TRIED):
+        others = chain(answered[-1:], (key for key in with_etag if not key.endswith("/")))
+        for other in islice(others, _OTHERS_TRIED):
             if not isinstance(await self._head(other), ObjectError):
                 return True
         return False

@@ -106,7 +106,8 @@ class Problem:
     """One sentence about one option; `value` is what was given as it may be shown, None when it may not.
 
     `is_missing`: what its reference points at is not there, on this machine and at this time.
-    `is_forbidden`: it may not be read, wherever it leads.
+    `is_forbidden`: it may not be read, wherever it leads. `is_unread`: the file that the option itself names
+    is not there, or cannot be read, at this time.
     """
 
     option: str
@@ -114,6 +115,7 @@ class Problem:
     value: str | None = None
     is_missing: bool = False
     is_forbidden: bool = False
+    is_unread: bool = False
 
     def __str__(self) -> str:
         shown = "" if self.value is None else f" = {self.value!r}"
@@ -150,10 +152,16 @@ class Problems:
         *,
         is_missing: bool = False,
         is_forbidden: bool = False,
+        is_unread: bool = False,
     ) -> None:
         """Note a problem of an option; the value only as it may be shown."""
         problem = Problem(
-            option=option, message=message, value=value, is_missing=is_missing, is_forbidden=is_forbidden
+            option=option,
+            message=message,
+            value=value,
+            is_missing=is_missing,
+            is_forbidden=is_forbidden,
+            is_unread=is_unread,
         )
         self._found[problem] = None
 

@@ -145,7 +145,8 @@ def _certificates(
     try:
         store = load_pkcs12(read_bytes(location.text), None if password is None else password.text.encode())
     except OSError as error:
-        into.refuse(location, f"cannot be read: {error.strerror}")
+        message = f"cannot be read: {error.strerror}"
+        into.problems.add(location.spelled, message, location.shown, is_unread=True)
         return None
     except ValueError:
         into.refuse(location, "is no PKCS12 store, or ssl.truststore.password is not its password")

@@ -170,13 +170,14 @@ def _replied(connection: http.client.HTTPConnection, home: "Connections", begun:
     headers = None if head is None else _usual_headers(head[0])
     if headers is not None and head is not None:
         return Reply(int(head[1]), headers, first[head.end() :], connection, home)
-    response = http.client.HTTPResponse(BegunFile(first, sock), method="GET")  # type: ignore[arg-type]  # it asks for no more of a socket
+    raw = BegunFile(first, sock)
+    response = http.client.HTTPResponse(raw, method="GET")  # type: ignore[arg-type]  # it asks for no more of a socket
     try:
         response.begin()
     except BaseException:
         response.close()
         raise
-    return _OddReply(response, connection, home)
+    return _OddReply(response, raw, connection, home)
 
 
 class Asked:
@@ -203,9 +204,8 @@ class Asked:
             except OSError as error:
                 self._error, chunk = error, b""
             now = time.monotonic()
-            is_slow = bool(self._received) and now - self._begun_at >= self._home.chunk_seconds
             if chunk is None:
-                if is_slow:
+                if self._received and now - self._begun_at >= self._home.chunk_seconds:
                     self._is_here = True
                     return True
                 if now - self._since < self._home.read_seconds:
@@ -396,9 +396,14 @@ class _OddReply(Reply):
     """One with any other head, which is the library's to read: refusals, mostly."""
 
     def __init__(
-        self, response: http.client.HTTPResponse, connection: http.client.HTTPConnection, home: Connections
+        self,
+        response: http.client.HTTPResponse,
+        raw: BegunFile,
+        connection: http.client.HTTPConnection,
+        home: Connections,
     ) -> None:
         self._response = response
+        self._raw = raw
         self._connection = connection
         self._home = home
         self.status = response.status
@@ -415,6 +420,9 @@ class _OddReply(Reply):
 
     def read(self, size: int) -> bytes:
         """See `Reply`."""
+        # Without a length the library reads lines between chunks, which may not end early.
+        if self._length is not None and self._raw is not None:
+            self._raw.begin(self._home.chunk_seconds)
         chunk = self._response.read(size)
         if self._length is not None:
             self._length -= len(chunk)

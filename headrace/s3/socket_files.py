@@ -6,48 +6,15 @@ import time
 from typing import Any
 
 
-class BegunFile(io.RawIOBase):
-    """A socket for the library, which reads what was received of it before."""
-
-    def __init__(self, first: bytes, sock: socket.socket) -> None:
-        self._first = first
-        self._rest = sock.makefile("rb", buffering=0)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """What the library reads."""
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any, /) -> int | None:
-        """Fill as much of the buffer as one read gives; blocks."""
-        if self._first:
-            chunk = self._first[: len(buffer)]
-            self._first = self._first[len(chunk) :]
-            buffer[: len(chunk)] = chunk
-            return len(chunk)
-        found = self._rest.readinto(buffer)
-        if found is None:
-            raise TimeoutError("timed out")
-        return found
-
-    def close(self) -> None:
-        """The connection's own is left open."""
-        self._rest.close()
-        super().close()
-
-
 class TimelyFile(io.RawIOBase):
     """A socket, of which a read of many bytes ends early: with some of them once the time is over.
 
     A server that sends a byte now and then would keep a read from its end for ever. One that sends nothing is
-    the socket's own limit to end.
+    the socket's own limit to end. Without `makefile`, whose file is one more step for each read.
     """
 
     def __init__(self, sock: socket.socket) -> None:
-        self._raw = sock.makefile("rb", buffering=0)
+        self._receive_into = sock.recv_into
         self._until = float("inf")
         self._has_some = False
 
@@ -63,11 +30,37 @@ class TimelyFile(io.RawIOBase):
         """What one read gives; None once the time is over, as after the socket's own limit. Blocks."""
         if self._has_some and time.monotonic() >= self._until:
             return None
-        found = self._raw.readinto(buffer)
-        self._has_some = self._has_some or bool(found)
+        try:
+            found = self._receive_into(buffer)
+        except BlockingIOError:
+            return None
+        self._has_some = True
         return found
 
-    def close(self) -> None:
-        """The connection's own is left open."""
-        self._raw.close()
-        super().close()
+
+class BegunFile(TimelyFile):
+    """A socket for the library, which reads what was received of it before."""
+
+    def __init__(self, first: bytes, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self._first = first
+
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """What the library reads."""
+        return io.BufferedReader(self)
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        """Fill as much of the buffer as one read gives, as `TimelyFile` does; blocks.
+
+        The library takes None for the end: it is only given where some bytes were read before it.
+        """
+        if self._first:
+            chunk = self._first[: len(buffer)]
+            self._first = self._first[len(chunk) :]
+            buffer[: len(chunk)] = chunk
+            self._has_some = True
+            return len(chunk)
+        found = super().readinto(buffer)
+        if found is None and not (self._has_some and time.monotonic() >= self._until):
+            raise TimeoutError("timed out")
+        return found

@@ -223,8 +223,10 @@ class HostedConnector:
 def needs_operator(error: HeadraceError) -> bool:
     """True for what stays wrong until a configuration is changed, or a restart is asked for."""
     if isinstance(error, SettingsError):
-        # What a reference points at may be mounted later, or just be written.
-        return not all(problem.is_missing for problem in error.problems)
+        # What a reference points at may be mounted later, or just be written, and so may a trust store. That
+        # an option has no value without it is a problem of the same option.
+        passing = {one.option for one in error.problems if one.is_missing or one.is_unread}
+        return not all(one.option in passing for one in error.problems)
     return exit_code(error) is Exit.CONFIGURATION
 
 

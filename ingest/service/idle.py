@@ -73,7 +73,8 @@ class UntilIdle:
     def listed(self, bucket: str, listing_id: int, *, is_whole: bool = True) -> None:
         """This full listing of the bucket has reached its end; not `is_whole`: another one has to."""
         if not is_whole:
-            self.list_again()
+            self._begun.pop(bucket, None)
+            self._listed.discard(bucket)
         elif self._begun.get(bucket) == listing_id:
             self._listed.add(bucket)
 

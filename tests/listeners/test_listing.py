@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from headrace.model.errors import AccessDenied, SourceUnavailable
 from headrace.model.objects import ListingPage, ObjectId, S3Object
 from listeners.discovery_events import Backoff, Event, ListingBegun, ListingFailed, ListingKind
+from listeners.listeners import are_read_without_others
 from listeners.listing import PAGES_IN_FLIGHT, Bucket, Listed, Lister
+from tests.headrace.options.loading import load_with
 from tests.support.fake_bucket import FakeBucket
 from tests.support.listening import Inbox, service_error
 from tests.support.until import until
@@ -218,6 +220,8 @@ class _Refusing(FakeBucket):
     refused: frozenset[str] = frozenset({"x1"})
     status = 403
     times = 4
+    then_all = False
+    _is_refusing = False
 
     async def list_objects_v2(self, **arguments: Any) -> Mapping[str, Any]:
         answer = await super().list_objects_v2(**arguments)
@@ -229,7 +233,9 @@ class _Refusing(FakeBucket):
     async def head_object(self, **arguments: Any) -> Mapping[str, Any]:
         found = await super().head_object(**arguments)
         self.times -= 1
-        if self.times >= 0 and arguments["Key"] in self.refused:
+        is_refused = arguments["Key"] in self.refused or (self.then_all and self._is_refusing)
+        if self.times >= 0 and is_refused:
+            self._is_refusing = True
             raise service_error(str(self.status), self.status, "HeadObject")
         return found
 
@@ -270,6 +276,46 @@ def test_a_listing_waits_where_more_may_be_refused(keys: list[str], bucket: Buck
     assert service.of(ListingFailed) != []
     assert service.of(ListingPage)[-1].refused == ()
     assert service.keys == keys
+
+
+def test_objects_are_not_left_out_as_credentials_expire_among_their_heads() -> None:
+    """Those that were answered before say nothing of that: each key after them would be left out."""
+    keys = [f"x{number:02}" for number in range(20)]
+    client = _Refusing(keys)
+    client.refused = frozenset(keys[8:])
+    # The store refuses all by then.
+    client.then_all = True
+    client.times = 20 + 1
+    service, _ = _list(client)
+
+    assert service.of(ListingFailed) != []
+    assert [page.refused for page in service.of(ListingPage)] == [()]
+    assert service.keys == keys
+
+
+@pytest.mark.parametrize(
+    ("options", "may_be"),
+    [
+        ({}, True),
+        # What comes after an object that fails waits there, too.
+        ({"ordering": "partition", "file.name.template": "{{topic}}-{{partition}}-{{start_offset}}"}, False),
+        ({"input.layout": "confluent", "input.format": "jsonl", "ordering": "object"}, False),
+    ],
+)
+def test_an_object_is_left_out_only_where_nothing_hangs_on_it(options: dict[str, str], may_be: bool) -> None:
+    """It would be produced after those that it goes before, or they without it."""
+    assert are_read_without_others(load_with(options)) is may_be
+
+
+@pytest.mark.parametrize("kind", list(ListingKind))
+def test_a_listing_says_that_it_left_something_out(kind: ListingKind) -> None:
+    """Its schedule has to look for that."""
+    client = _Refusing(["x1", "x2"])
+    _, listed = _list(client, kind=kind, after="a")
+    assert not listed.is_whole
+    client.times = 0
+    _, listed = _list(client, kind=kind, after="a")
+    assert listed.is_whole
 
 
 @pytest.mark.parametrize("name", ["Size", "LastModified"])

@@ -14,11 +14,16 @@ def _schedule(poll: PollListing = PollListing.AUTO, *, reconcile: float = 3600.0
 
 
 def _listed(
-    schedule: Schedule, at: float, *, seconds: float = 1.0, last_key: str | None = "k"
+    schedule: Schedule,
+    at: float,
+    *,
+    seconds: float = 1.0,
+    last_key: str | None = "k",
+    is_whole: bool = True,
 ) -> ListingKind:
     kind = schedule.kind(at)
     schedule.begun(kind, at=at)
-    schedule.completed(kind, last_key=last_key, seconds=seconds)
+    schedule.completed(kind, last_key=last_key, seconds=seconds, is_whole=is_whole)
     return kind
 
 
@@ -118,3 +123,35 @@ def test_a_request_makes_a_full_listing_due_at_once() -> None:
     assert schedule.next_at(Mode.EVENTS) == 0.0
     assert _listed(schedule, 2) is FULL
     assert schedule.next_at(Mode.EVENTS) == 3602.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "due"),
+    [
+        pytest.param(1.0, 10.0, id="at the pace of polls"),
+        pytest.param(30.0, 120.0, id="a quarter of the time at most"),
+    ],
+)
+@pytest.mark.parametrize("reconcile", [0.0, 3600.0])
+def test_what_a_listing_left_out_is_looked_for_though_events_are_on(
+    seconds: float, due: float, reconcile: float
+) -> None:
+    """Of an object that may be read by now no event comes; without reconciling nothing else would find it."""
+    schedule = _schedule(reconcile=reconcile)
+    _listed(schedule, 0, seconds=seconds, is_whole=False)
+    assert schedule.next_at(Mode.EVENTS) == due
+    assert _listed(schedule, due, seconds=seconds, is_whole=False) is FULL
+    assert schedule.next_at(Mode.EVENTS) == 2 * due
+    _listed(schedule, 2 * due)
+    assert schedule.next_at(Mode.EVENTS) == (2 * due + reconcile if reconcile else None)
+
+
+@pytest.mark.parametrize("leaves_out", [FULL, INCREMENTAL])
+def test_what_was_left_out_is_in_front_of_where_incremental_polls_begin(leaves_out: ListingKind) -> None:
+    """They would pass it by until the next full listing, an hour later."""
+    schedule = _schedule(PollListing.INCREMENTAL)
+    _listed(schedule, 0, is_whole=leaves_out is INCREMENTAL)
+    if leaves_out is INCREMENTAL:
+        assert _listed(schedule, 10, is_whole=False) is INCREMENTAL
+    assert _listed(schedule, 20) is FULL
+    assert _listed(schedule, 30) is INCREMENTAL

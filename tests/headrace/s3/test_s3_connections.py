@@ -47,9 +47,13 @@ class Socket:
         """At most so many bytes."""
         return self._stream.read(count)
 
-    def makefile(self, _mode: str, buffering: int = -1) -> io.RawIOBase | io.BufferedReader:
-        """The rest, buffered as a socket's is unless it is not to be."""
-        return io.BufferedReader(Raw(self._stream)) if buffering else Raw(self._stream)
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        """The rest, buffered as a socket's is."""
+        return io.BufferedReader(Raw(self._stream))
+
+    def recv_into(self, buffer: Any) -> int:
+        """The same, into a buffer."""
+        return self._stream.readinto(buffer)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -241,14 +245,15 @@ def trickling(first: bytes, then: bytes) -> Iterator[tuple[http.client.HTTPConne
         theirs.close()
 
 
-def _trickle(length: bytes) -> bytes:
-    return b'HTTP/1.1 200 OK\r\nETag: "Ab"\r\nContent-Length: ' + length + b"\r\n\r\n"
+def _trickle(length: bytes, more: bytes = b"") -> bytes:
+    return b'HTTP/1.1 200 OK\r\nETag: "Ab"\r\n' + more + b"Content-Length: " + length + b"\r\n\r\n"
 
 
-def test_a_body_that_trickles_is_read_as_it_comes() -> None:
+@pytest.mark.parametrize("more", [b"", b"Connection: close\r\n", b"A: b\r\n c\r\n"])
+def test_a_body_that_trickles_is_read_as_it_comes(more: bytes) -> None:
     """A chunk was waited for as long as a byte came every half minute, until the task ended."""
     home = Connections(Origin("http", "127.0.0.1", 1), None, chunk_seconds=0)
-    with trickling(_trickle(b"65544"), 65536 * b"a") as (connection, is_wanted):
+    with trickling(_trickle(b"65540", more), 65536 * b"a") as (connection, is_wanted):
         reply = _replied(connection, home)
         found = b""
         while len(found) < 65536:
@@ -257,6 +262,7 @@ def test_a_body_that_trickles_is_read_as_it_comes() -> None:
         assert found == 65536 * b"a"
         is_wanted.set()
         assert reply.read(1_000_000) == b"rest"
+        assert reply.read(1_000_000) == b""
 
 
 def test_a_small_answer_that_trickles_is_left_to_a_reader_of_chunks() -> None:

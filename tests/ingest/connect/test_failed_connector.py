@@ -19,6 +19,7 @@ from ingest.connect.hosted_connector import HostedConnector, HostedPort, needs_o
 from ingest.connect.worker_view import WorkerFigures, WorkerPages
 from ingest.http.http_server import Request
 from ingest.http.snapshot import Snapshot
+from tests.headrace.options.loading import load_with
 from tests.support.until import until_sync
 
 # No client can be made of it, so a life ends at once, and no broker is needed.
@@ -281,6 +282,16 @@ def test_a_life_that_worked_is_followed_by_the_first_pause(lives: list[float], p
             ),
             True,
         ),
+        (
+            # What has no value says so as well.
+            SettingsError(
+                (
+                    Problem(option="transforms.a.type", message="no file", is_missing=True),
+                    Problem(option="transforms.a.type", message="is missing"),
+                )
+            ),
+            False,
+        ),
         (InvalidConfiguration(UNREADABLE), True),
         (Unavailable("no broker answers"), False),
     ],
@@ -291,3 +302,17 @@ def test_what_is_wrong_waits_for_another_configuration(error: HeadraceError, *, 
     A file that a reference names may be there later, or be written at this moment.
     """
     assert needs_operator(error) is waits
+
+
+def test_a_trust_store_that_is_not_mounted_yet_is_tried_again() -> None:
+    """It waited for a restart, though the secret with it and its password came a moment later."""
+    options = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": "/no/such/store.p12",
+        "ssl.truststore.password": "${file:/no/such/file:password}",
+    }
+    with pytest.raises(SettingsError) as refused:
+        load_with(options)
+    assert len(refused.value.problems) == 2
+    assert not needs_operator(refused.value)

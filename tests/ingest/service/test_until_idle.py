@@ -177,6 +177,19 @@ def test_an_object_that_the_listing_leaves_out_ends_it_and_is_named() -> None:
     assert loop.is_over(61.0)
 
 
+def test_only_the_bucket_whose_listing_left_something_out_is_listed_again() -> None:
+    """The next full listing of another one may be an hour off, and nothing says that it is waited for."""
+    until = UntilIdle(has_queue=False, patience=Patience(60), buckets=2)
+    for number, bucket in enumerate(("one", "two")):
+        until.begun(bucket, number)
+    until.listed("one", 0)
+    until.listed("two", 1, is_whole=False)
+    assert not until.is_over(is_idle=True)
+    until.begun("two", 2)
+    until.listed("two", 2)
+    assert until.is_over(is_idle=True)
+
+
 def test_a_file_of_the_inventory_that_is_read_after_all_is_no_longer_waited_for() -> None:
     """The minute is one without an answer."""
     loop = _loop(Desk())
