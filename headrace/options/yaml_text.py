@@ -39,16 +39,25 @@ def yaml_members(text: str, members: Callable[[list[tuple[str, object]]], Member
     YamlError.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        documents = [each for each in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_empty(each)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
         raise YamlError(f"the YAML is broken{place}: {_told(error.problem or '')}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise YamlError(f"the text is not YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(node, yaml.MappingNode):
+    if len(documents) > 1:
+        line = documents[1].start_mark.line
+        raise YamlError(
+            f"the YAML has a second document at line {line + 1}; keep one connector in a file, and no more"
+        )
+    if not documents or not isinstance(documents[0], yaml.MappingNode):
         raise YamlError("the YAML is not a mapping", is_shape=True)
-    return _members(node, members, 0)
+    return _members(documents[0], members, 0)
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and not node.value
 
 
 def _told(problem: str) -> str:

@@ -113,7 +113,7 @@ def test_a_class_that_is_not_known(named: str, meant: str | None) -> None:
 @pytest.mark.parametrize(
     ("named", "told"),
     [
-        ("S3_SINK", "input.data.format is value.converter, output.data.format is format.class, time.interval"),
+        ("S3_SINK", "input.data.format is value.converter, output.data.format is format.class, time"),
         ("S3_SINK", "time.interval is partitioner.class with path.format"),
         ("S3Source", "input.data.format is format.class, output.data.format is value.converter, kafka.api"),
     ],
