@@ -6,7 +6,8 @@ https://strimzi.io/docs/operators/latest/configuring#type-KafkaConnectorSpec-ref
 https://docs.confluent.io/operator/current/co-manage-connectors.html
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from headrace.model.text_formatting import printable
@@ -104,8 +105,22 @@ def _exported(members: Members) -> Members:
     return Members(pair for pair in found if pair[0] in {"name", "config"})
 
 
-# By its kind: where the number of tasks and the options are.
-_RESOURCES: Final = {"KafkaConnector": ("tasksMax", "config"), "Connector": ("taskMax", "configs")}
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """Where a resource has the name, the number of tasks and the options; a first name wins over others."""
+
+    names: tuple[str, ...]
+    tasks: str
+    options: str
+
+
+_RESOURCES: Final = {
+    "KafkaConnector": _Resource(("metadata.name",), "spec.tasksMax", "spec.config"),
+    # It may have a name that a resource cannot have.
+    "Connector": _Resource(("spec.name", "metadata.name"), "spec.taskMax", "spec.configs"),
+}
+# What `kubectl get .. -o yaml` answers without a name.
+_LIST: Final = "List"
 
 
 def _is_resource(members: Members) -> bool:
@@ -116,29 +131,63 @@ def _is_resource(members: Members) -> bool:
 def _of_resource(members: Members, problems: Problems) -> Sequence[tuple[str, object]]:
     """The options of a connector that an operator of Kubernetes keeps; its state is the operator's alone.
 
-    SettingsError for another resource, which may be the workers'.
+    SettingsError for another resource, which may be the workers', and for one without options.
     """
     kind = str(dict(members)["kind"])
+    if kind == _LIST:
+        raise broken(
+            "this is a list of resources of Kubernetes, and one is read: save each connector in a file of "
+            "its own (kubectl get kafkaconnector NAME -o yaml)"
+        )
     if kind not in _RESOURCES:
         raise broken(
             f"this is a resource of Kubernetes ({printable(kind)}), and no connector's: those are "
             "KafkaConnector of Strimzi and Connector of Confluent"
         )
-    spec, metadata = _within(members, "spec"), _within(members, "metadata")
-    tasks, options = _RESOURCES[kind]
-    # Confluent's may have a name that a resource cannot have.
-    name = spec.get("name") or metadata.get("name")
-    outer = (("name", name), ("connector.class", spec.get("class")), ("tasks.max", spec.get(tasks)))
+    own = _RESOURCES[kind]
+    within = {**_within(members, "metadata", problems), **_within(members, "spec", problems)}
+    given, inner = within.get(own.options), []
+    if not isinstance(given, Members):
+        raise broken(f"this is a {kind} without {own.options}, which is where its options are")
+    _refuse_others(kind, within, problems)
+    name = next((within[each] for each in own.names if within.get(each)), None)
+    outer = (
+        ("name", name),
+        ("connector.class", within.get("spec.class")),
+        ("tasks.max", within.get(own.tasks)),
+    )
     found = [(option, value) for option, value in outer if value is not None]
-    given, inner = spec.get(options), []
-    for option, value in given if isinstance(given, Members) else ():
+    for option, value in given:
         if option not in dict(found):
             inner.append((option, value))
         elif (option, value) not in found:
-            problems.add(option, f"is another one outside of spec.{options}; keep that one alone")
+            problems.add(option, f"is another one outside of {own.options}; keep that one alone")
     return [*found, *inner]
 
 
-def _within(members: Members, name: str) -> dict[str, object]:
-    found = dict(members).get(name)
-    return dict(found) if isinstance(found, Members) else {}
+def _within(members: Members, section: str, problems: Problems) -> dict[str, object]:
+    """What a section of a resource has, by its path."""
+    found: dict[str, object] = {}
+    for name, value in next(
+        (each for at, each in members if at == section and isinstance(each, Members)), ()
+    ):
+        path = f"{section}.{name}"
+        if path in found:
+            problems.add(path, "given twice; keep one of them")
+        found.setdefault(path, value)
+    if [name for name, _ in members].count(section) > 1:
+        problems.add(section, "given twice; keep one of them")
+    return found
+
+
+def _refuse_others(kind: str, within: Mapping[str, object], problems: Problems) -> None:
+    """Note what the other operator calls it: this one passes over it, and so would this."""
+    own = _RESOURCES[kind]
+    for other in _RESOURCES.values():
+        for theirs, ours in (
+            (other.names[0], own.names[0]),
+            (other.tasks, own.tasks),
+            (other.options, own.options),
+        ):
+            if theirs in within and theirs not in {*own.names, own.tasks, own.options}:
+                problems.add(theirs, f"is of another kind of resource; a {kind} has {ours}")

@@ -145,17 +145,20 @@ def unknown_class(named: str) -> str | None:
         alike = [each for each in alike if each in CLASSES]
     meant = meant or similar(named, alike, least=_ALIKE_CLASS)
     expected = f"expected {CONNECTOR.expected}; its options are looked at once it is one of these"
-    if named in _OF_THE_CLOUD:
-        expected += _CLOUD
+    if named in _CLOUD:
+        expected += (
+            f", and those of Confluent Cloud have other names there: {_CLOUD[named]}, kafka.api.key and "
+            ".secret are of sasl.jaas.config"
+        )
     return expected if meant is None else f"{did_you_mean(meant, otherwise='')} {expected}"
 
 
-_OF_THE_CLOUD: Final = frozenset({"S3_SINK", "S3Source"})
-_CLOUD: Final = (
-    ", and those of Confluent Cloud have other names there: input.data.format is value.converter, "
-    "output.data.format is format.class, time.interval is partitioner.class with path.format, "
-    "compression.codec is s3.compression.type, kafka.api.key and .secret are of sasl.jaas.config"
-)
+# What is a sink's input is a source's output.
+_CLOUD: Final = {
+    "S3_SINK": "input.data.format is value.converter, output.data.format is format.class, time.interval is "
+    "partitioner.class with path.format, compression.codec is s3.compression.type",
+    "S3Source": "input.data.format is format.class, output.data.format is value.converter",
+}
 _TOOLS: Final = (
     (
         "Redpanda Connect",

@@ -17,12 +17,8 @@ _MERGE: Final = f"{_OF_YAML}merge"
 # Tags that programs are known for. Any other may be the text itself, which may be a secret.
 _OF_PROGRAMS: Final = r"!(Ref|Sub|GetAtt|Join|ImportValue|ENV|env|env_var|include|reference|secret|vault)"
 _QUOTES: Final = "put a text that begins with it between quotes"
-# How sentences of PyYAML begin that have a text of the file in them, or no remedy, and what is said instead.
-_IN_PLACE_OF: Final = (
-    (
-        "but found another document",
-        "another document begins, and one connector is read; keep one in the file",
-    ),
+# How PyYAML's sentences begin that have a text of the file in them, and what is said in their place.
+_WITHOUT_TEXT: Final = (
     ("found undefined alias", f"found an alias (*) of nothing; {_QUOTES}"),
     ("found undefined tag handle", f"found a tag (!) of nothing; {_QUOTES}"),
 )
@@ -43,21 +39,30 @@ def yaml_members(text: str, members: Callable[[list[tuple[str, object]]], Member
     YamlError.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        documents = [each for each in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_empty(each)]
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
         raise YamlError(f"the YAML is broken{place}: {_told(error.problem or '')}") from None
     except (yaml.YAMLError, RecursionError) as error:
         raise YamlError(f"the text is not YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(node, yaml.MappingNode):
+    if len(documents) > 1:
+        line = documents[1].start_mark.line
+        raise YamlError(
+            f"the YAML has a second document at line {line + 1}; keep one connector in a file, and no more"
+        )
+    if not documents or not isinstance(documents[0], yaml.MappingNode):
         raise YamlError("the YAML is not a mapping", is_shape=True)
-    return _members(node, members, 0)
+    return _members(documents[0], members, 0)
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.style is None and not node.value
 
 
 def _told(problem: str) -> str:
     """What PyYAML says, but for the text that it found: a password may begin with * or !."""
-    return next((told for found, told in _IN_PLACE_OF if problem.startswith(found)), problem)
+    return next((told for found, told in _WITHOUT_TEXT if problem.startswith(found)), problem)
 
 
 def _members(

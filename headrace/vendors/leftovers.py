@@ -115,9 +115,6 @@ def foreign_to(
 
 # What S3's own tools, other connectors, and Confluent Cloud call options of Confluent's.
 _OF_CONFLUENT: Final = {
-    "input.data.format": "value.converter",
-    "input.key.format": "key.converter",
-    "output.data.format": "format.class",
     "s3.endpoint": "store.url",
     "s3.endpoint.url": "store.url",
     "s3.url": "store.url",
@@ -134,9 +131,26 @@ _OF_CONFLUENT: Final = {
     "s3.kms.key.id": "s3.sse.kms.key.id",
 }
 _MEANT: Final = {
-    LayoutName.CONFLUENT: _OF_CONFLUENT,
-    LayoutName.AIVEN: {"aws.s3.bucket": "aws.s3.bucket.name"},
+    (LayoutName.CONFLUENT, Direction.SINK): {
+        **_OF_CONFLUENT,
+        "input.data.format": "value.converter",
+        "input.key.format": "key.converter",
+        "output.data.format": "format.class",
+    },
+    (LayoutName.CONFLUENT, Direction.SOURCE): {
+        **_OF_CONFLUENT,
+        "input.data.format": "format.class",
+        "output.data.format": "value.converter",
+    },
+    (LayoutName.AIVEN, Direction.SINK): {"aws.s3.bucket": "aws.s3.bucket.name"},
 }
+
+
+def _meant_of(vendor: Vendor) -> Mapping[str, str]:
+    """By the names that people take for options of a connector, those that it has."""
+    way = Direction.SINK if vendor.is_sink else Direction.SOURCE
+    meant = _MEANT.get((vendor.layout, way), {})
+    return {name: own for name, own in meant.items() if vendor.option(own) is not None}
 
 
 # Options of Aiven's sink by their own names: without a layout its source declares them and reads none.
@@ -159,7 +173,7 @@ def _of_others(
     vendor: Vendor | None, configuration: Mapping[str, str], vendors: tuple[Vendor, ...]
 ) -> Foreign:
     if vendor is not None:
-        return Foreign(owner=vendor.name, names=names_of(vendor), meant=_MEANT.get(vendor.layout, {}))
+        return Foreign(owner=vendor.name, names=names_of(vendor), meant=_meant_of(vendor))
     if configuration.get("connector.class", "").strip() not in AIVEN_SOURCES:
         return Foreign()
 

@@ -102,7 +102,9 @@ def _time_headers(options: AliasOptions, *, rolls: bool = False) -> Transform | 
     found = []
     for name, pattern in _TIME_HEADERS.items():
         option = f"{name}.format"
-        dates = options.dates(option, options.filled(option) or pattern, zone=zone)
+        written = options.text(option)
+        # An empty one is a pattern, too: of an empty text.
+        dates = options.dates(option, pattern if written is None else written, zone=zone)
         if dates is not None and language != "en" and any(field.is_word for field in dates.fields):
             options.refuse("locale", f"is of words that are not known here, and {option} shows some; set en")
         elif dates is not None:

@@ -62,6 +62,7 @@ spec:
   configs:
 %s
 """
+_KAFKA_CONNECTOR = "apiVersion: a\nkind: KafkaConnector\nmetadata: {name: a}\n"
 
 
 @pytest.mark.parametrize("resource", [STRIMZI, CONFLUENT])
@@ -87,6 +88,13 @@ def test_a_connector_as_operators_of_kubernetes_keep_it(resource: str) -> None:
     assert settings.sink.topics.names == ("orders",)
 
 
+def test_an_empty_document_after_it() -> None:
+    """As Kubernetes' tools pass over it; a line of --- is the end of many files."""
+    settings = load(f"---\n{SINK}---\n# none\n", kind="yaml", environment={}, read_file=no_file)
+
+    assert settings.name == "archive"
+
+
 def test_tags_of_yaml_itself() -> None:
     """They change nothing of a text."""
     text = SINK.replace("records: 7", "records: !!int '7'").replace(": archive", ": !!str archive")
@@ -104,9 +112,7 @@ def test_tags_of_yaml_itself() -> None:
         pytest.param("- a\n", "the YAML is not a mapping; expected", id="list"),
         pytest.param("? [a]\n: b\n", "line 1 of the YAML has no name; expected", id="name"),
         pytest.param(
-            "a: b\n---\na: c\n",
-            "the YAML is broken at line 2, column 1: another document begins, and one connector is read; ",
-            id="two",
+            "a: b\n---\na: c\n", "the YAML has a second document at line 3; keep one connector in", id="two"
         ),
         pytest.param("name: ~\n", "name: is null; expected a text, a number or a boolean", id="null"),
         pytest.param("topics: [[a]]\n", "topics: is a list; expected a text", id="nested list"),
@@ -134,6 +140,31 @@ def test_tags_of_yaml_itself() -> None:
             "apiVersion: a\nkind: KafkaConnector\nmetadata: {name: a}\nspec: {config: {name: b}}\n",
             "name: is another one outside of spec.config; keep that one alone",
             id="another name than the resource's",
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: List\nitems:\n- {kind: KafkaConnector}\n",
+            "this is a list of resources of Kubernetes, and one is read: save each connector in a file",
+            id="a list of resources",
+        ),
+        pytest.param(
+            f"{_KAFKA_CONNECTOR}spec: {{configs: {{topics: a}}}}\n",
+            "this is a KafkaConnector without spec.config, which is where its options are",
+            id="a resource without options",
+        ),
+        pytest.param(
+            f"{_KAFKA_CONNECTOR}spec: {{taskMax: 3, config: {{topics: a}}}}\n",
+            "spec.taskMax: is of another kind of resource; a KafkaConnector has spec.tasksMax",
+            id="a member of the other operator's",
+        ),
+        pytest.param(
+            f"{_KAFKA_CONNECTOR}spec: {{name: b, config: {{topics: a}}}}\n",
+            "spec.name: is of another kind of resource; a KafkaConnector has metadata.name",
+            id="the other operator's name",
+        ),
+        pytest.param(
+            f"{_KAFKA_CONNECTOR}spec:\n  class: a\n  class: b\n  config: {{topics: a}}\n",
+            "spec.class: given twice; keep one of them",
+            id="twice in a resource",
         ),
         pytest.param(
             "apiVersion: a\nkind: KafkaConnector\nspec: {config: {topics: a}}\n",

@@ -23,6 +23,14 @@ _CONFLUENT: Final = {
     "value.converter": "io.confluent.connect.avro.AvroConverter",
     "value.converter.schema.registry.url": "http://registry:8081",
 }
+_CONFLUENT_SOURCE: Final = {
+    "name": "n",
+    "bootstrap.servers": "127.0.0.1:9092",
+    "connector.class": "io.confluent.connect.s3.source.S3SourceConnector",
+    "s3.bucket.name": "bucket",
+    "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "value.converter": _TEXT,
+}
 _AIVEN: Final = {
     "name": "n",
     "bootstrap.servers": "127.0.0.1:9092",
@@ -65,6 +73,23 @@ def test_names_of_other_tools(option: str, meant: str) -> None:
 def test_names_of_confluents_cloud(option: str, meant: str) -> None:
     """`input.format` and `output.format` of ours are not what a connector of Connect's has."""
     assert _problem(_CONFLUENT, option, without=meant) == f"did you mean {meant}?"
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("input.data.format", "did you mean format.class?"),
+        ("output.data.format", "did you mean value.converter?"),
+        ("s3.endpoint", "did you mean store.url?"),
+        ("s3.kms.key.id", "remove it"),
+        ("s3.compression.codec", "remove it"),
+    ],
+)
+def test_names_of_a_source(option: str, meant: str) -> None:
+    """Its input is S3's objects; and it has no option for what only who writes them decides."""
+    without = "value.converter" if option == "output.data.format" else "format.class"
+
+    assert _problem(_CONFLUENT_SOURCE, option, without=without) == meant
 
 
 def test_one_that_is_given_was_not_meant() -> None:

@@ -130,6 +130,17 @@ def test_next_to_a_limit_only_what_is_listed_is_read(folder: Path) -> None:
     assert prefix_of("${env:DB_PASSWORD}", "config.providers=file,env", FILE, limit) == "topsecret9"
 
 
+@pytest.mark.parametrize("provider", ["dir", "directory"])
+@pytest.mark.parametrize("reference", ["dir", "directory"])
+def test_a_provider_without_a_class_is_of_its_names_kind(folder: Path, provider: str, reference: str) -> None:
+    """By either of the names that folders' provider has, its limit holds for both forms of a reference."""
+    limit = f"config.providers.{provider}.param.allowed.paths={folder}/allowed"
+    lines = (f"config.providers={provider}", limit)
+    with pytest.raises(SettingsError, match=r"outside of allowed\.paths"):
+        prefix_of(f"${{{reference}:{folder}:whole}}", *lines)
+    assert prefix_of(f"${{{reference}:{folder}/allowed:whole}}", *lines) == "whole"
+
+
 def test_a_limit_counts_by_any_name_of_its_provider(folder: Path) -> None:
     """In Connect a connector can choose among them, so here one without a limit lifts that of the others."""
     named = tuple(line.replace(".file.", ".my.secrets.") for line in _limit(folder))

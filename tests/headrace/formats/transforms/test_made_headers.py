@@ -157,6 +157,11 @@ def test_times_of_lenses_have_the_type_that_is_asked_for(target: dict[str, str],
             ["23", "11", "15", "07", "13", "20", "Wed"],
         ),
         (
+            "InsertRecordTimestampHeaders",
+            {"year.format": "", "timezone": ""},
+            ["", "11", "14", "22", "13", "20", "2023-11-14"],
+        ),
+        (
             "InsertRollingRecordTimestampHeaders",
             {},
             ["2023", "11", "14", "22", "00", "00", "2023-11-14"],
