@@ -13,7 +13,7 @@ from headrace.formats.avro_schema import FIELDS_MAX
 from headrace.formats.compression import plain_stream, stored_codec
 from headrace.formats.content_kind import recognise
 from headrace.formats.csv_fields import CsvRows, FieldReader, FieldWriter, row_fields
-from headrace.formats.json_batches import BATCH_ROWS, bad_rows
+from headrace.formats.json_batches import BATCH_ROWS, bad_rows, no_rows
 from headrace.formats.jsonl import long_line
 from headrace.formats.lines import LineBlock, LongLine, line_stream, without_bom
 from headrace.formats.lines import cuts as line_cuts
@@ -199,12 +199,13 @@ class _Batches:
 
     def of(self, block: LineBlock, skip: int, end: int | None) -> Iterator[RowBatch]:
         """The block's rows that begin at byte `skip` or after it, and before `end`."""
-        wanted = block.starts + block.offset >= skip
+        begun = block.starts + block.offset >= skip
         if end is not None:
-            wanted &= block.starts + block.offset < end
-        if self._width > 1:
-            wanted &= block.ends > block.starts
-        rows = np.flatnonzero(wanted)
+            begun &= block.starts + block.offset < end
+        rows = np.flatnonzero(begun & (block.ends > block.starts) if self._width > 1 else begun)
+        if begun.any() and not len(rows):
+            # Blank rows count as read, too: after them there may be a checkpoint, or a stop.
+            yield no_rows(BytePosition(block.offset + int(block.nexts[begun][-1])))
         large = (block.ends - block.starts)[rows] > self._limit
         for span in np.split(rows, np.flatnonzero(large | np.append(False, large[:-1]))):
             if len(span) and block.ends[span[0]] - block.starts[span[0]] > self._limit:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from tests.simulation.apart import LEADERLESS
 from tests.simulation.broker import Record
 from tests.simulation.course import Course
 from tests.simulation.late_topics import PATTERN, RESET, TOPIC_MADE, has_late_topics
@@ -22,6 +23,8 @@ class LateTopics:
         self._made = course.made
         self._operations = operations
         self._is_latest = course.scenario.options.get(RESET) == "latest"
+        steps = course.scenario.steps
+        self._leaderless = {step.given["topic"] for step in steps if step.act == LEADERLESS}
         self._old: set[str] = set()
         """Topics that were there when a leader first looked, by which none of them was known."""
         self._lines = 0
@@ -45,9 +48,13 @@ class LateTopics:
 
     def _make(self, topic: str, partitions: int) -> None:
         self._made.broker.create(topic, partitions)
-        has_led = any(event in _SURVEYED for _, _, event, _ in self._made.log[self._lines :])
-        if self._is_latest and not (has_led and self._course.alive):
+        if self._is_latest and not self._has_looked():
             self._old.add(topic)
+
+    def _has_looked(self) -> bool:
+        """Whether the process that is there has looked at the topics, and leads."""
+        has_led = any(event in _SURVEYED for _, _, event, _ in self._made.log[self._lines :])
+        return has_led and bool(self._course.alive)
 
     def _known(self) -> set[str]:
         return {topic for topic, _ in self._operations.checkpoints()}
@@ -60,8 +67,11 @@ class LateTopics:
             self.produced()
 
     def produced(self) -> None:
-        """Records have come: those of topics that are old, and have yet to be begun with, are let go."""
+        """Records have come: those of topics that are old, and have yet to be looked at, are let go.
+
+        A topic that was empty by then begins at its first record, if no other process looks at it before.
+        """
         self._old -= self._known()
-        for name in self._old:
+        for name in self._old & self._leaderless if self._has_looked() else self._old:
             for partition, log in enumerate(self._made.broker.topics[name].logs):
                 self.skips[name, partition] = log.end

@@ -252,24 +252,18 @@ class ObjectStates:
     def owe_action(self, object_id: ObjectId, entry: LedgerEntry, effects: EffectsBuilder) -> None:
         """Have done what the ledger says is owed to an object that is done: what the option still says.
 
-        Not while a record of it is under way: by that of a replay it is to be read again, and stays.
+        Not while a record of it is under way, or a command waits: by a replay it is read again, and stays.
         Its keys and headers go with it, unless another version of it is still to be read with them. Merged
         tombstones do not: they have an end, and an action, of their own, after all objects they are in.
         """
         if entry.action is None or entry.action != self.post_action or object_id in self.unwritten:
             return
-        if self.side_objects.has_uncovered(object_id, entry):
-            return  # what came late is restored by a replay, which needs the object
+        if object_id in self.deferred or self.side_objects.has_uncovered(object_id, entry):
+            return  # a replay needs the object, and only by one is what came late restored
         sides = () if self.side_objects.are_wanted(object_id) else entry.sides
-        effects.actions.append(
-            OwedAction(
-                object_id,
-                (
-                    *((side.key, side.etag, side.version_id) for side in sides),
-                    (object_id.key, object_id.etag, entry.version_id),
-                ),
-            )
-        )
+        contents = [(side.key, side.etag, side.version_id) for side in sides]
+        contents.append((object_id.key, object_id.etag, entry.version_id))
+        effects.actions.append(OwedAction(object_id, tuple(contents)))
 
     def on_acted(self, object_id: ObjectId, effects: EffectsBuilder) -> None:
         """Nothing is owed to the object any more; where its record is under way, the next listing tells."""
@@ -346,6 +340,8 @@ class ObjectStates:
         if pending is None:
             if entry is not None and not entry.is_settled:
                 self.add_unfinished(object_id, entry, now, effects)
+            elif entry is not None:
+                self.owe_action(object_id, entry, effects)  # what is back was met, and may owe it
         else:
             pending.entry = entry
             if entry is not None and entry.is_settled and not self.revive_if_seen_since(pending, entry):
@@ -407,11 +403,13 @@ class ObjectStates:
                     split.phase = Phase.GONE
 
     def apply_deferred(self, object_id: ObjectId, now: Instant, effects: EffectsBuilder) -> None:
-        """Apply the command that waited for this object, if it can be now."""
+        """Apply the command that waited for this object, if it can be now; have done what stays owed."""
         waiting = self.deferred.get(object_id)
         if waiting is not None and not self.is_held(object_id):
             del self.deferred[object_id]
             self.apply_command(*waiting, now, effects)
+            if (entry := self.ledger.get(object_id)) is not None:
+                self.owe_action(object_id, entry, effects)
 
 
 def entry_for(

@@ -46,6 +46,22 @@ TYPED = decode_options(
 every_chunk = pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
 
 
+def test_blank_rows_show_how_far_an_object_is_read() -> None:
+    """Without that each kill read them again, and a batch did not end in time."""
+    row = 2_000_000
+    content = b"a,b\n" + b"\n" * (row - 4) + b"1,2\n" + b"\r\n" * 1_000_000
+    batches = decode_all(MemorySource(content, chunk=1 << 20), CSV).batches
+
+    assert sum(map(len, batches)) == 1
+    afters = [batch.after.byte for batch in batches if isinstance(batch.after, BytePosition)]
+    assert 0 < afters[0] <= row
+    assert afters == sorted(afters)
+    assert afters[-1] == len(content)
+    for after in afters:
+        left = decode_all(MemorySource(content, chunk=1 << 20), CSV, start=BytePosition(after))
+        assert left.values == [b'{"a":"1","b":"2"}'] * (after <= row)
+
+
 @pytest.mark.parametrize(
     ("content", "rows"),
     [

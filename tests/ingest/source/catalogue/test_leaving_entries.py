@@ -1,6 +1,8 @@
 """Objects that are met while the tombstones of their entries are under way, as the ledger is away."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,13 +29,13 @@ _ONE: dict[LedgerKey, LedgerEntry] = {GONE: DONE}
 _SPLIT: dict[LedgerKey, LedgerEntry] = {GONE: CUT, **SPLIT}
 
 
-def _desk(entries: dict[LedgerKey, LedgerEntry]) -> Desk:
+def _desk(entries: dict[LedgerKey, LedgerEntry], **options: Any) -> Desk:
     ledger = FakeLedger()
     for name in HERE:
         ledger.commit(object_id(name), DONE)
     for key, entry in entries.items():
         ledger.commit(key, entry)
-    return Desk(ledger=ledger)
+    return Desk(ledger=ledger, **options)
 
 
 def _listing(desk: Desk, number: int, *keys: str) -> ListingPage:
@@ -138,6 +140,18 @@ def test_a_replay_meanwhile_is_done_once_the_entry_is_back() -> None:
     desk.do(under_way)
 
     assert desk.keys(desk.plan()) == ["gone"]
+
+
+def test_what_is_back_is_owed_its_action() -> None:
+    """By the listing that met it, and not by the next full one, which may be hours later."""
+    desk = _desk({GONE: replace(DONE, action="delete")}, post_action="delete")
+    under_way = _tombstones(desk)
+    desk.actions.clear()
+    desk.do(_shown(desk))
+    assert desk.actions == []
+    desk.do(under_way)
+
+    assert [owed.id for owed in desk.actions] == [GONE]
 
 
 def test_what_is_not_met_leaves() -> None:

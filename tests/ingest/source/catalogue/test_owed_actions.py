@@ -9,9 +9,10 @@ import pytest
 from headrace.model.ledger_entry import LedgerEntry, State
 from headrace.model.objects import ObjectId, RowPlace, SideObject
 from headrace.model.positions import BytePosition, JoinedPosition
+from headrace.model.slot_protocol import BatchOutcome, Finished
 from headrace.options.choices import Ordering
 from ingest.source.catalogue import ObjectFilter
-from ingest.source.catalogue.object_commands import AlterOffsets, Offset, Replay, Selection
+from ingest.source.catalogue.object_commands import AlterOffsets, Mark, Offset, Replay, Selection
 from ingest.source.catalogue.tombstones import FolderPlaces, TombstonePlaces
 from ingest.source.object_selection import object_filter_of
 from ingest.source.planner import BatchLimits
@@ -374,6 +375,60 @@ def test_what_is_replayed_is_owed_nothing_while_that_is_written() -> None:
 
     assert desk.acted() == []
     assert desk.read() == _value(0)
+    assert desk.acted() == [_value(0, ".keys"), _value(0)]
+
+
+def test_a_replay_that_waits_for_the_end_of_a_batch_keeps_its_object() -> None:
+    """It comes while the object is read: what its end owes would be done before the batch has ended."""
+    desk = _Desk(mode="ignore")
+    desk.show(*_two(0))
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    replay = Replay(selection=Selection(key=_value(0)), is_from_start=True)
+    desk.do(desk.catalogue.apply_command(replay, [listed(_value(0))], desk.now))
+    done = LedgerEntry(state=State.DONE, sides=work.sides, size=10, action="delete")
+    desk.commit(plan, work.object.id, done)
+    desk.finish(plan)
+
+    assert desk.acted() == []
+    assert desk.read() == _value(0)
+    assert desk.acted() == [_value(0, ".keys"), _value(0)]
+
+
+def test_a_replay_that_waits_for_the_record_of_an_end_keeps_its_object() -> None:
+    """Both follow from that record, and what is withdrawn is so before anything is asked for."""
+    desk = _Desk()
+    desk.show(*_two(0), _gone(1))
+    desk.answer(_places(1, [0], 0))
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    done = LedgerEntry(
+        state=State.DONE, sides=work.sides, tombstones=work.tombstones, size=10, action="delete"
+    )
+    desk.commit(plan, work.object.id, done)
+    finished = Finished(batch=plan, outcome=BatchOutcome.CLEAN)
+    ended = desk.planner.on_finished(plan, finished, desk.now).joined(desk.planner.tick(desk.now))
+    assert object_id(_gone(1)) in {write.key for write in ended.writes}
+    desk.acted()
+    replay = Replay(selection=Selection(key=_gone(1)), is_from_start=True)
+    desk.do(desk.catalogue.apply_command(replay, [listed(_gone(1))], desk.now))
+    desk.do(ended)
+
+    assert desk.acted() == []
+
+
+def test_a_command_that_waited_and_changes_nothing_leaves_what_is_owed() -> None:
+    """No listing may come for hours."""
+    desk = _Desk(mode="ignore")
+    desk.show(*_two(0))
+    plan = desk.plan()
+    (work,) = desk.works[plan]
+    mark = Mark(selection=Selection(key=_value(0)))
+    desk.do(desk.catalogue.apply_command(mark, [listed(_value(0))], desk.now))
+    done = LedgerEntry(state=State.DONE, sides=work.sides, size=10, action="delete")
+    desk.commit(plan, work.object.id, done)
+    desk.finish(plan)
+
     assert desk.acted() == [_value(0, ".keys"), _value(0)]
 
 
