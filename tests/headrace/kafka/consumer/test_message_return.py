@@ -84,7 +84,7 @@ def test_an_openssl_that_was_replaced_since_it_was_loaded_is_used(tmp_path: Path
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     names = {"/" + line.partition("/")[2] for line in maps if "/libcrypto.so" in line}
     copies = [shutil.copy(name, tmp_path) for name in names]
-    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "LD_LIBRARY_PATH": str(tmp_path)}
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": ":".join(copies)}
     subprocess.run([sys.executable, "-c", _OPENSSL_REPLACED, *copies], env=environment, check=True)
 
 
