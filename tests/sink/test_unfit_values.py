@@ -153,6 +153,23 @@ def test_a_refused_value_leaves_those_after_it_alone(layout: str, form: str, par
     assert _rows(found) == 2
 
 
+@pytest.mark.parametrize(("layout", "form"), _PLACES)
+def test_values_without_a_schema_are_tried_with_those_of_their_kind(layout: str, form: str) -> None:
+    """Of one fetch, kinds in turn: no object has two of them, and none is refused for its neighbour's."""
+    values = [b'{"n":1}', b'{"n":"x"}', b'{"n":{"m":2}}', b'{"n":2}', b'{"n":[true]}', b'{"n":"y"}']
+    options = {
+        "value.converter.schemas.enable": "false",
+        "transforms": "add",
+        "transforms.add.type": "org.apache.kafka.connect.transforms.InsertField$Value",
+        "transforms.add.static.field": "from",
+        "transforms.add.static.value": "here",
+    }
+    found = _written(layout, form, values, **_TOLERANT, **options)
+
+    assert not found.dead_letters
+    assert _rows(found) == len(values)
+
+
 @pytest.mark.parametrize("value", [b"[6,2]", b'"text"', b"6", b"{}", b'[{"n":6}]'])
 @pytest.mark.parametrize("head", ["true", "false"])
 def test_a_value_without_columns_is_no_empty_line(value: bytes, head: str) -> None:

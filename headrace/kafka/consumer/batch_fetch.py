@@ -25,7 +25,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from headrace.kafka.consumer.message_columns import HeaderParser, Messages, epoch_runs, has_private_words
-from headrace.kafka.consumer.message_return import message_return
+from headrace.kafka.consumer.message_return import message_return, openssl_stacks
 from headrace.kafka.kafka_clients import OnError
 from headrace.kafka.librdkafka import handle_of, library
 from headrace.model.columns import Headers, KafkaRecords, Numbers, column_of
@@ -195,7 +195,7 @@ class BatchFetch:
         self._awaited: set[TopicPartition] = set()
         self._private = has_private_words(loaded)
         self._parser = HeaderParser()
-        self._give_back = message_return(loaded)
+        self._give_back = message_return(loaded, openssl_stacks())
         self._addresses = np.zeros(0, np.uint64)
         # Some errors of partitions are callbacks out of their queues, where confluent-kafka's own would end
         # the process: it has to have called.

@@ -11,6 +11,7 @@ import functools
 import hashlib  # noqa: F401  # it loads OpenSSL
 import itertools
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from ctypes import CDLL
@@ -24,12 +25,11 @@ MessageReturn = Callable[[Addresses], None]
 """Gives these messages back; what points into them must not be used any more. Blocks for nothing."""
 
 
-def message_return(loaded: CDLL) -> MessageReturn:
-    """The loop of C where this process has an OpenSSL whose stacks are the expected ones, else calls."""
+def message_return(loaded: CDLL, stacks: Any) -> MessageReturn:
+    """The loop of C where there are `stacks` (see `openssl_stacks`), else a call for each message."""
     # It blocks for nothing: called without giving up Python's lock.
     destroy: Any = ctypes.PyDLL(loaded._name).rd_kafka_message_destroy  # noqa: SLF001  # the path it came from
     destroy.restype = None
-    stacks = openssl_stacks()
     return SingleReturn(destroy) if stacks is None else StackReturn(destroy, stacks)
 
 
@@ -73,6 +73,7 @@ class SingleReturn:
 
 _VOID: Final = ctypes.c_void_p
 _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
+    "OpenSSL_version_num": (ctypes.c_ulong, []),
     "OPENSSL_sk_new_reserve": (_VOID, [_VOID, ctypes.c_int]),
     "OPENSSL_sk_push": (ctypes.c_int, [_VOID, _VOID]),
     "OPENSSL_sk_num": (ctypes.c_int, [_VOID]),
@@ -81,10 +82,13 @@ _SIGNATURES: Final[dict[str, tuple[Any, list[Any]]]] = {
     "OPENSSL_sk_pop_free": (None, [_VOID, _VOID]),
 }
 _FREE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-# A stack begins with how many pointers it has, and where they are. Both are OpenSSL's own affair: they are
-# looked at before they are relied on.
-_HEAD: Final = struct.Struct("=i4xQ")
-_REHEARSED: Final = (0x5A0, 0x5B0, 0x5C0)
+# A stack begins with how many pointers it has, where they are, whether they are sorted, and how many there is
+# room for. That is OpenSSL's own affair: it is looked at before it is relied on.
+_HEAD: Final = struct.Struct("=i4xQ4xi")
+# The first numbers of versions that have it so: 1.1.1, 3 and 4. 2 is LibreSSL, later ones were not looked at.
+_KNOWN: Final = frozenset({1, 3, 4})
+# More than OpenSSL makes room for unasked, and no number that it would grow to.
+_REHEARSED: Final = tuple(range(0x500, 0x500 + 16 * 101, 16))
 
 
 class StackReturn:
@@ -108,50 +112,65 @@ def _filled_stack(stacks: Any, addresses: Addresses) -> int | None:
     """A new stack of these pointers; None where there is no memory for it."""
     count, addresses = len(addresses), np.ascontiguousarray(addresses)
     stack: int | None = stacks.OPENSSL_sk_new_reserve(None, count)
-    if stack is not None:
-        head = (ctypes.c_char * _HEAD.size).from_address(stack)
-        _, pointers = _HEAD.unpack(head)
-        ctypes.memmove(pointers, addresses.ctypes.data, addresses.nbytes)
-        _HEAD.pack_into(head, 0, count, pointers)
+    if stack is None:
+        return None
+    _, pointers, room = _HEAD.unpack(ctypes.string_at(stack, _HEAD.size))
+    if room < count:
+        # Never, as it was rehearsed; what is written beyond the room would be somebody else's.
+        stacks.OPENSSL_sk_free(stack)
+        return None
+    ctypes.memmove(pointers, addresses.ctypes.data, addresses.nbytes)
+    ctypes.c_int.from_address(stack).value = count
     return stack
 
 
 @functools.cache
 def openssl_stacks() -> Any:
-    """The OpenSSL of this process with stacks as they are expected, or None.
+    """The OpenSSL of Python's `hashlib` with stacks as they are expected, or None.
 
     A stack that OpenSSL has filled has to have its pointers where they are looked for, and one that is filled
     from here has to be, for OpenSSL, what it ought to be; its pointers come to a function in their order.
     """
-    path = _loaded_path()
+    path = getattr(sys.modules.get("_hashlib"), "__file__", None)
     if path is None:
         return None
-    stacks = ctypes.PyDLL(path)
     try:
+        # By way of what is linked to it: another one may be in this process, and its own file may have been
+        # replaced since by an upgrade.
+        stacks = ctypes.PyDLL(path)
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(stacks, name)
             function.restype, function.argtypes = result, arguments
-    except AttributeError:
+    except (AttributeError, OSError):
         return None
     return stacks if are_as_expected(stacks) else None
 
 
 def are_as_expected(stacks: Any) -> bool:
     """Whether stacks of this library are what `openssl_stacks` says of them; nothing is risked by asking."""
+    if stacks.OpenSSL_version_num() >> 28 not in _KNOWN:
+        return False
     theirs = stacks.OPENSSL_sk_new_reserve(None, len(_REHEARSED))
+    if theirs is None:
+        return False
     for address in _REHEARSED:
         stacks.OPENSSL_sk_push(theirs, address)
+    is_known = _is_laid_out(theirs)
+    stacks.OPENSSL_sk_free(theirs)
+    return is_known and _is_taken(stacks)
+
+
+def _is_laid_out(stack: int) -> bool:
+    """Looked at by way of a file, where a wrong address is an error and no crash."""
     try:
-        # By way of a file, where a wrong address is an error and no crash.
         with open("/proc/self/mem", "rb", buffering=0) as memory:  # noqa: PTH123  # Path has no unbuffered open
-            memory.seek(theirs)
-            count, pointers = _HEAD.unpack(memory.read(_HEAD.size))
+            memory.seek(stack)
+            count, pointers, room = _HEAD.unpack(memory.read(_HEAD.size))
             memory.seek(pointers)
-            found = np.frombuffer(memory.read(8 * len(_REHEARSED)), np.uint64)
+            held = np.frombuffer(memory.read(8 * len(_REHEARSED)), np.uint64)
     except (OSError, OverflowError, ValueError, struct.error):
         return False
-    stacks.OPENSSL_sk_free(theirs)
-    return count == len(_REHEARSED) and tuple(found.tolist()) == _REHEARSED and _is_taken(stacks)
+    return count == room == len(_REHEARSED) and tuple(held.tolist()) == _REHEARSED
 
 
 def _is_taken(stacks: Any) -> bool:
@@ -163,15 +182,3 @@ def _is_taken(stacks: Any) -> bool:
     called: list[int] = []
     stacks.OPENSSL_sk_pop_free(ours, ctypes.cast(_FREE(called.append), _VOID))
     return called == list(_REHEARSED)
-
-
-def _loaded_path() -> str | None:
-    """Path of the libcrypto mapped into this process."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8") as maps:  # noqa: PTH123  # as of librdkafka
-            found = (line.rstrip("\n").partition("/")[2] for line in maps)
-            return next(
-                ("/" + path for path in found if path.rpartition("/")[2].startswith("libcrypto.so")), None
-            )
-    except OSError:
-        return None
