@@ -2,7 +2,7 @@
 
 librdkafka 2.16's own list is its CONFIGURATION.md. Left out are names for programs (callbacks, handles), for
 its tests (`test.mock.*`), for share groups, and what would undo the order of records (`queuing.strategy`).
-`tests/ingest/settings/test_client_names.py` holds the names against the library itself.
+`tests/headrace/options/test_client_bounds.py` holds the names against the library itself.
 """
 
 import re

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import structlog
 
+from headrace.formats.converters import registry_schemas
 from spark.sink import frame_writer
 from spark.sink.frame_writer import write_rows
 from spark.sink.sink_work import sink_task_settings
@@ -59,7 +60,9 @@ def test_ids_that_the_registry_does_not_have_take_their_time(monkeypatch: pytest
     """The task continues beyond its patience as long as it comes further, and the log shows why it waits."""
     monkeypatch.setattr(frame_writer, "PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr(frame_writer, "REGISTRY_PAUSE_SECONDS", 0.01)
-    values = [b"\x01" + uuid.UUID(int=number).bytes + b"x" for number in range(130)]
+    # Ten are asked for at once, and never more than some twenty, however slowly the registry answers.
+    monkeypatch.setattr(registry_schemas, "_SPARED_SECONDS", 0.5)
+    values = [b"\x01" + uuid.UUID(int=number).bytes + b"x" for number in range(40)]
     with http_registry({}) as (registry, asked), structlog.testing.capture_logs() as logged:
         settings = sink_settings(
             {
