@@ -83,7 +83,7 @@ def test_an_openssl_that_was_replaced_since_it_was_loaded_is_used(tmp_path: Path
     """As by an upgrade of the system under a process that forks workers: its file is another one, or none."""
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     names = {"/" + line.partition("/")[2] for line in maps if "/libcrypto.so" in line}
-    copies = [shutil.copy(name, tmp_path) for name in names]
+    copies = [str(shutil.copy(name, tmp_path)) for name in names]
     environment = {"PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": ":".join(copies)}
     subprocess.run([sys.executable, "-c", _OPENSSL_REPLACED, *copies], env=environment, check=True)
 
