@@ -30,6 +30,8 @@ def spark_session(for_the_group: ExitStack) -> SparkSession:
     with pytest.MonkeyPatch.context() as patch:
         # Of what clients of a Connect server send, workers are the server's: its JVM looks for them here.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # Nor have they what is in the folder of the JVM, which would come before what a client sends.
+        patch.setenv("PYTHONSAFEPATH", "1")
         context = build_context(conf, name="tests")
     for_the_group.callback(stop_context, context)
     return SparkSession(context)

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,11 @@ Drivers = Callable[..., ScriptedDriver]
 def server(spark_session: SparkSession) -> str:
     """The URL of one with two cores, which the JVM of the session is from now on: one more takes 15 s of CPU.
 
-    How a server is started by itself, and ends, is in the long tests.
+    Its tasks begin as those of any server, whose workers know nothing of Headrace but what a client sends.
+    How one is started by itself, and ends, is in the long tests.
     """
     context: Any = spark_session.sparkContext
+    context._jsc.sc().conf().set("spark.python.daemon.module", "pyspark.daemon")
     context._jvm.org.apache.spark.sql.connect.service.SparkConnectService.start(context._jsc.sc())
     return f"sc://{HOST}:{context.getConf().get('spark.connect.grpc.binding.port')}"
 
@@ -82,6 +85,21 @@ def test_two_slots_work_side_by_side(remote: Drivers, linger_seconds: float) -> 
 
     assert outcomes == [BatchOutcome.CLEAN] * 2
     assert len(driver.records()) == 2000
+
+
+def test_tasks_run_the_code_that_is_sent(server: str) -> None:
+    """Not what their machine has, here all of it too: of another version it would be wrong."""
+    jobs = ConnectJobs(server, {}, name="n")
+
+    def say(_: Iterable[object]) -> Iterable[str | None]:
+        found = import_module("spark.task.entry").__file__
+        yield str(found)
+
+    try:
+        (found,) = jobs.run(say, group="g", pool="p")
+    finally:
+        jobs.close()
+    assert found.endswith("/headrace.zip/spark/task/entry.py")
 
 
 def test_a_dead_worker_is_an_unclean_end_and_the_slot_starts_again(remote: Drivers) -> None:
